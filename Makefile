@@ -1,0 +1,44 @@
+# make demo      set everything up and run the demonstration
+# make test      set everything up and run the checks (lint, types, tests)
+# make test-full the same, and the slow and statistical tests
+# make install   only the set-up: a virtual environment in .venv
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: install demo test test-full lint format bench clean
+
+install: $(INSTALLED)
+
+# The stamp is written last, so an interrupted installation is done again.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Ascertain needs Python 3.11 or newer; choose one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cluster,serve,dev]'
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/ascertain demo
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2 -q
+
+test-full: lint
+	$(BIN)/pytest -n 2 -q -m 'slow or not slow'
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/exact.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,109 @@
+"""Checks of what callers pass: each returns a clean NumPy array or raises an error that names the offender."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ascertain.errors import InputError
+
+# A budget is exceeded only beyond this part of max(1, budget), so that 0.1 + 0.2 fits a budget of 0.3.
+BUDGET_TOLERANCE = 1e-6
+
+
+def check_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
+    """Return `values` as floats in `ndim` dimensions."""
+    array = _array(what, values)
+    if array.dtype.kind not in "fiub" or array.ndim != ndim:
+        raise InputError(
+            f"{what} must be numbers in {ndim} dimension{'s' if ndim > 1 else ''}, "
+            f"got {array.dtype} with shape {array.shape}"
+        )
+    return array.astype(np.float64)
+
+
+def check_whole_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
+    """Return `values` as integers in `ndim` dimensions; whole floats are taken as such."""
+    array = check_numbers(what, values, ndim)
+    for index in np.argwhere(array != np.round(array))[:1]:
+        raise InputError(f"{what}{_place(index)} is {array[tuple(index)]}, not a whole number")
+    return array.astype(np.int64)
+
+
+def check_mask(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
+    """Return `values` as booleans in `ndim` dimensions; 0 and 1 are taken as such."""
+    array = check_numbers(what, values, ndim)
+    for index in np.argwhere((array != 0) & (array != 1))[:1]:
+        raise InputError(f"{what}{_place(index)} is {array[tuple(index)]:g}, neither true (1) nor false (0)")
+    return array.astype(bool)
+
+
+def check_labels(what: str, labels: ArrayLike, rows: int, n_classes: int | None) -> np.ndarray:
+    """Return one label per row, each below `n_classes` where that is given."""
+    array = check_whole_numbers(what, labels, ndim=1)
+    if len(array) != rows:
+        raise InputError(f"{what} has {len(array)} labels for {rows} rows")
+    outside = array < 0 if n_classes is None else (array < 0) | (array >= n_classes)
+    for row in np.flatnonzero(outside)[:1]:
+        allowed = "0 and up" if n_classes is None else f"0 to {n_classes - 1}"
+        raise InputError(f"{what}[{row}] is {array[row]}, outside the classes {allowed}")
+    return array
+
+
+def check_count(what: str, value: int, least: int) -> int:
+    """Return a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_rate(rate: float) -> float:
+    """Return a missingness rate in [0, 1)."""
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+        raise InputError(f"rate must be at least 0 and below 1, got {rate!r}")
+    return float(rate)
+
+
+def check_names(what: str, names: Sequence[str] | None, expected: int) -> tuple[str, ...] | None:
+    """Return `expected` distinct names, or None where none are given."""
+    if names is None:
+        return None
+    if isinstance(names, str) or len(names) != expected:
+        raise InputError(f"{what} must list {expected} names, got {names!r}")
+    seen: set[str] = set()
+    for name in map(str, names):
+        if name in seen:
+            raise InputError(f"{what} has {name!r} twice")
+        seen.add(name)
+    return tuple(map(str, names))
+
+
+def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
+    """Return one finite, non-negative cost for each of `names`."""
+    prices = check_numbers("costs", costs, ndim=1)
+    if len(prices) != len(names):
+        raise InputError(f"costs has {len(prices)} entries, but {len(names)} are to be priced")
+    for index in np.flatnonzero(~np.isfinite(prices) | (prices < 0))[:1]:
+        raise InputError(f"the cost of {names[index]} is {prices[index]}; costs are finite and not negative")
+    return prices
+
+
+def check_budget(budget: ArrayLike, costs: np.ndarray) -> float:
+    """Return a finite budget that pays for at least the cheapest of the costs."""
+    amount = float(check_numbers("budget", budget, ndim=0))
+    if not np.isfinite(amount):
+        raise InputError(f"budget must be finite, got {amount}; to buy everything use the sum of the costs")
+    if amount + BUDGET_TOLERANCE * max(1.0, amount) < costs.min():
+        raise InputError(f"a budget of {amount:g} buys nothing: the cheapest action costs {costs.min():g}")
+    return amount
+
+
+def _array(what: str, values: ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is not an array of numbers: {error}") from error
+
+
+def _place(index: np.ndarray) -> str:
+    return f"[{', '.join(map(str, index))}]" if len(index) else ""

@@ -1,0 +1,41 @@
+"""JAX's persistent compilation cache: programs compiled once are loaded by later processes."""
+
+import os
+from pathlib import Path
+
+import jax
+import pooch
+
+from ascertain.errors import StoreError
+
+
+def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Keep compiled programs on disk, so that they compile once per machine and not once per process.
+
+    A cached program is code that will run, so the folder is readable and writable by its owner only
+    (mode 0700), and one that belongs to somebody else is refused. The command line calls this; a
+    library user who wants it does so once, before the first computation. Importing the package
+    never does.
+
+    Parameters
+    ----------
+    folder
+        Where to keep them; by default `xla` in the user's cache directory for `ascertain`.
+
+    Returns
+    -------
+    Path
+        The folder in use.
+    """
+    path = Path(folder) if folder is not None else Path(pooch.os_cache("ascertain")) / "xla"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_uid != os.getuid():
+            raise StoreError(f"the compilation cache {path} belongs to another user; name another folder")
+        path.chmod(0o700)
+    except OSError as error:
+        raise StoreError(
+            f"the compilation cache {path} cannot be used ({error.strerror}); name another folder"
+        ) from error
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    return path

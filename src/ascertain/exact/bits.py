@@ -1,0 +1,137 @@
+"""Training rows as bit sets: 64 rows to a word, counting by AND and population count.
+
+Nothing here needs the tables of 3^d or 4^d entries that a histogram of partly observed rows would take.
+Rows are grouped by label, so that one pass counts every state under every label.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt64
+
+from ascertain.exact.states import StateSpace
+
+# Words that one block of a layer of states may take: what it touches then stays in a core's cache.
+_BLOCK_WORDS = 2**18
+
+
+@dataclass(frozen=True)
+class BitRows:
+    """Rows of discrete features, some of them unavailable.
+
+    Bit i of `cells[c]` says that row i is known to hold cell c (feature a available, with value v).
+    """
+
+    n_values: tuple[int, ...]
+    cells: UInt64[np.ndarray, "cells words"]
+    rows: UInt64[np.ndarray, " words"]  # which bits stand for a row
+    labels: tuple[slice, ...]  # the words of each label's rows
+
+    @cached_property
+    def available(self) -> UInt64[np.ndarray, "features words"]:
+        """Which rows have each feature."""
+        return np.bitwise_or.reduceat(self.cells, np.cumsum((0, *self.n_values[:-1])), axis=0)
+
+    def masked(self, available: UInt64[np.ndarray, "features words"]) -> "BitRows":
+        """Return the rows with only the available features left."""
+        return BitRows(
+            self.n_values, self.cells & np.repeat(available, self.n_values, axis=0), self.rows, self.labels
+        )
+
+    def complete(self) -> "BitRows":
+        """Return only the rows that have every feature."""
+        rows = np.bitwise_and.reduce(self.available, axis=0)
+        kept = rows != 0
+        ends = np.concatenate([[0], np.cumsum(kept)])
+        labels = tuple(slice(int(ends[part.start]), int(ends[part.stop])) for part in self.labels)
+        return BitRows(self.n_values, self.cells[:, kept] & rows[kept], rows[kept], labels)
+
+
+def pack(
+    x: Int[np.ndarray, "instances features"],
+    y: Int[np.ndarray, " instances"],
+    available: Bool[np.ndarray, "instances features"],
+    n_values: tuple[int, ...],
+    n_labels: int,
+) -> BitRows:
+    """Turn arrays into bit sets."""
+    cells, rows, labels, start = [], [], [], 0
+    for label in range(n_labels):
+        mine = y == label
+        known = np.where(available[mine], x[mine], -1)
+        cells.append(_words(known[:, feature] == v for feature, k in enumerate(n_values) for v in range(k)))
+        rows.append(_words([np.ones(len(known), bool)]))
+        labels.append(slice(start, start + cells[-1].shape[1]))
+        start = labels[-1].stop
+    return BitRows(n_values, np.concatenate(cells, 1), np.concatenate(rows, 1)[0], tuple(labels))
+
+
+def _words(columns: Iterator[np.ndarray] | list[np.ndarray]) -> UInt64[np.ndarray, "columns words"]:
+    octets = np.packbits(np.stack(list(columns)), axis=1)
+    return np.pad(octets, ((0, 0), (0, -octets.shape[1] % 8))).view(np.uint64)
+
+
+def count_states(rows: BitRows, space: StateSpace) -> Int[np.ndarray, "states labels"]:
+    """Count, for every state and label, the rows that are known to match the state: N(s) by label."""
+    counts = np.zeros((len(space), len(rows.labels)), np.int64)
+    for label, part in enumerate(rows.labels):
+        for block in _blocks(part, space.layers):
+            for layer, matched in _matches(rows, space, block, len(space.layers)):
+                counts[layer, label] += _popcount(matched)
+    return counts
+
+
+def count_first_available(
+    rows: BitRows,
+    space: StateSpace,
+    states: Int[np.ndarray, " chosen"],
+    order: Int[np.ndarray, "chosen ranks"],
+) -> Int[np.ndarray, "chosen ranks"]:
+    """Count, for each chosen state, the matching rows by the first action of its order that they have.
+
+    A state's order ends at the first -1; rows that have none of its actions are not counted.
+    """
+    counts = np.zeros(order.shape, np.int64)
+    lengths = (order >= 0).sum(axis=1)
+    longest_first = np.argsort(-lengths, kind="stable")
+    ranked, lengths = order[longest_first], lengths[longest_first]
+    ranked, states = ranked[lengths > 0], states[longest_first][lengths > 0]
+    if len(states) == 0:
+        return counts
+    depth = 1 + next(d for d, layer in enumerate(space.layers) if states.max() < layer.stop)
+    tally = np.zeros(ranked.shape, np.int64)
+    for block in _blocks(slice(0, len(rows.rows)), space.layers[:depth]):
+        left = np.concatenate([matched for _, matched in _matches(rows, space, block, depth)])[states]
+        available = rows.available[:, block]
+        for rank in range(lengths[0]):
+            active = np.searchsorted(-lengths, -rank)  # the states whose order is longer than `rank`
+            first = left[:active] & available[ranked[:active, rank]]
+            tally[:active, rank] += _popcount(first)
+            left[:active] ^= first
+    counts[longest_first[: len(states)]] = tally
+    return counts
+
+
+def _blocks(words: slice, layers: tuple[slice, ...]) -> Iterator[slice]:
+    width = max(1, _BLOCK_WORDS // max(layer.stop - layer.start for layer in layers))
+    for start in range(words.start, words.stop, width):
+        yield slice(start, min(start + width, words.stop))
+
+
+def _matches(
+    rows: BitRows, space: StateSpace, block: slice, depth: int
+) -> Iterator[tuple[slice, UInt64[np.ndarray, "layer words"]]]:
+    """Give, layer by layer, the rows of a block that match each state."""
+    cells = rows.cells[:, block]
+    matched = rows.rows[None, block]
+    yield space.layers[0], matched
+    for previous, layer in zip(space.layers[: depth - 1], space.layers[1:depth], strict=True):
+        matched = matched[space.parent[layer] - previous.start]
+        matched &= cells[space.cell[layer]]
+        yield layer, matched
+
+
+def _popcount(words: UInt64[np.ndarray, "sets words"]) -> Int[np.ndarray, " sets"]:
+    return np.add.reduce(np.bitwise_count(words), axis=1, dtype=np.uint32).astype(np.int64)

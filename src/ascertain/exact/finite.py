@@ -1,0 +1,334 @@
+"""Finite problems: discrete features and label with a known joint distribution, small enough to solve exactly."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from ascertain.checks import (
+    check_budget,
+    check_costs,
+    check_count,
+    check_labels,
+    check_names,
+    check_numbers,
+    check_rate,
+)
+from ascertain.errors import InputError, TooLargeError
+from ascertain.exact.bits import BitRows, pack
+from ascertain.exact.coding import Coding, as_pandas
+from ascertain.exact.observations import Observations
+from ascertain.exact.plan import Plan
+from ascertain.exact.recursion import Estimates, solve
+from ascertain.exact.states import StateSpace, enumerate_states
+
+MAX_ATOMS = 2**20
+
+# Labels whose probabilities differ by less than this part of the state's are tied: the last one is predicted.
+_TIE = 1e-12
+
+# (states, features) value numbers, -1 where not acquired -> (states,) label numbers
+FinitePredictor = Callable[[np.ndarray], ArrayLike]
+
+
+class Atoms(NamedTuple):
+    """A joint distribution by its atoms: the (x, y) that can occur, and how probable each is."""
+
+    x: Int[np.ndarray, "atoms features"]
+    y: Int[np.ndarray, " atoms"]
+    probability: Float[np.ndarray, " atoms"]
+    n_values: tuple[int, ...]
+    n_labels: int
+
+
+class FiniteProblem:
+    """An acquisition problem whose every value can be computed (sections 3 and 4 of the paper).
+
+    Parameters
+    ----------
+    joint
+        The joint distribution: an array `joint[x_1, ..., x_d, y]` of probabilities, or `Atoms`.
+    costs
+        The price of each feature; 1 each by default.
+    budget
+        How much may be spent on one instance.
+    predictor
+        The fixed predictor: maps the value numbers of many states (one row each, -1 where not acquired)
+        to label numbers. By default the Bayes predictor, which decides ties for the last label.
+    feature_names, value_names, label_names
+        What to call them; `value_names` has one sequence per feature.
+
+    Examples
+    --------
+    Two fair coins; the label says whether they agree. One coin alone tells nothing.
+
+    >>> import numpy as np
+    >>> from ascertain.exact import FiniteProblem
+    >>> joint = np.zeros((2, 2, 2))
+    >>> joint[0, 0, 1] = joint[1, 1, 1] = joint[0, 1, 0] = joint[1, 0, 0] = 1 / 4
+    >>> problem = FiniteProblem(joint, budget=2, feature_names=["penny", "dime"])
+    >>> print(problem.optimal_plan())
+    acquire penny (cost 1)
+    ├─ 0: acquire dime (cost 1)
+    │  ├─ 0: predict 1
+    │  └─ 1: predict 0
+    └─ 1: acquire dime (cost 1)
+       ├─ 0: predict 0
+       └─ 1: predict 1
+    >>> problem.value(problem.optimal_plan())
+    1.0
+    """
+
+    def __init__(
+        self,
+        joint: ArrayLike | Atoms,
+        *,
+        budget: float,
+        costs: ArrayLike | None = None,
+        predictor: FinitePredictor | None = None,
+        feature_names: Sequence[str] | None = None,
+        value_names: Sequence[Sequence[str]] | None = None,
+        label_names: Sequence[str] | None = None,
+    ):
+        self.atoms = joint if isinstance(joint, Atoms) else _atoms(joint)
+        self.n_values = self.atoms.n_values
+        self.n_labels = self.atoms.n_labels
+        d = len(self.n_values)
+        self.feature_names = check_names("feature_names", feature_names, d) or tuple(
+            f"x{feature}" for feature in range(d)
+        )
+        self.label_names = check_names("label_names", label_names, self.n_labels) or tuple(
+            map(str, range(self.n_labels))
+        )
+        self.value_names = _value_names(value_names, self.n_values, self.feature_names)
+        self.costs = check_costs(np.ones(d) if costs is None else costs, self.feature_names)
+        self.budget = check_budget(budget, self.costs)
+        self.space: StateSpace = enumerate_states(self.n_values, tuple(self.costs.tolist()), self.budget)
+        self.mass = _state_mass(self.space, self.atoms)
+        self.prediction = _prediction(self.space, self.mass, predictor)
+        self.coding: Coding | None = None
+        self.origin = ""
+
+    @classmethod
+    def from_table(
+        cls,
+        dataframe: Any,
+        *,
+        label: str,
+        budget: float,
+        costs: Mapping[str, float] | Sequence[float] | None = None,
+    ) -> "FiniteProblem":
+        """Estimate a problem from a table of discrete columns, by the frequencies among its complete rows.
+
+        Parameters
+        ----------
+        dataframe
+            A pandas (or polars) table; missing values are holes. Bin numbers with many values first, for
+            example with `pandas.cut`.
+        label
+            The column to predict; every other column is a feature.
+        budget
+            How much may be spent on one instance.
+        costs
+            The price of each feature, by column name or in column order; 1 each by default.
+
+        Returns
+        -------
+        FiniteProblem
+            `problem.origin` (and its `repr`) says how many rows were complete. `problem.observe(dataframe)`
+            turns the same table, holes and all, into `Observations` for `fit_plan`.
+        """
+        coding = Coding.of(dataframe, label)
+        table = as_pandas(dataframe)
+        labelled = coding.encode(table[table[label].notna()])
+        complete = labelled.available.all(axis=1)
+        if not complete.any():
+            raise InputError("no row of the table is complete, so the joint distribution cannot be estimated")
+        rows = np.column_stack([labelled.x, labelled.y])[complete]
+        cases, counts = np.unique(rows, axis=0, return_counts=True)
+        problem = cls(
+            Atoms(
+                cases[:, :-1],
+                cases[:, -1],
+                counts / counts.sum(),
+                tuple(len(coding.values[name]) for name in coding.features),
+                len(coding.values[label]),
+            ),
+            budget=budget,
+            costs=coding.costs(costs),
+            feature_names=coding.features,
+            value_names=[coding.names(name) for name in coding.features],
+            label_names=coding.names(label),
+        )
+        problem.coding = coding
+        problem.origin = f"estimated from {len(rows):,} complete rows of {len(table):,}"
+        return problem
+
+    def observe(self, dataframe: Any) -> Observations:
+        """Turn a table like the one that this problem was estimated from into observations, holes kept."""
+        if self.coding is None:
+            raise InputError("only a problem made by FiniteProblem.from_table can read tables")
+        return self.coding.encode(dataframe)
+
+    def sample(self, rng: np.random.Generator, n: int, rate: float = 0.0) -> Observations:
+        """Draw instances and make each of their features unavailable with probability `rate` (MCAR)."""
+        check_count("n", n, least=1)
+        check_rate(rate)
+        drawn = rng.choice(len(self.atoms.y), size=n, p=self.atoms.probability)
+        available = rng.random((n, len(self.n_values))) >= rate
+        return Observations(self.atoms.x[drawn], self.atoms.y[drawn], available)
+
+    def optimal_plan(self) -> Plan:
+        """Plan with the true distribution to the end of the budget."""
+        return self._optimal_plan
+
+    def value(self, plan: Plan) -> float:
+        """Give the accuracy that a plan reaches under the true distribution, with every feature to be had."""
+        mine, other = self.space, plan.problem.space
+        if (mine.n_values, mine.costs, mine.budget) != (other.n_values, other.costs, other.budget):
+            raise InputError("the plan is for a problem with other features, costs or budget")
+        accuracy, reached = 0.0, [0]
+        while reached:
+            state = reached.pop()
+            edge = plan.edge(state)
+            if edge is None:
+                accuracy += float(self.mass[state, self.prediction[state]])
+            else:
+                reached.extend(mine.children[edge, mine.has_value[edge]].tolist())
+        return accuracy
+
+    def regret(self, plan: Plan) -> float:
+        """Give the accuracy that a plan loses against the optimal one."""
+        return max(0.0, self._optimal_value - self.value(plan))
+
+    def state(self, known: Mapping[str, Any]) -> int:
+        """Give the number of the state in which the named features have the given values."""
+        state = 0
+        for name, value in known.items():
+            feature = self.feature(name)
+            if str(value) not in self.value_names[feature]:
+                allowed = ", ".join(self.value_names[feature])
+                raise InputError(f"{name!r} cannot be {value!r}; its values are {allowed}")
+            edges = slice(self.space.first_edge[state], self.space.first_edge[state + 1])
+            edge = np.flatnonzero(self.space.edge_action[edges] == feature) + edges.start
+            if len(edge) == 0:
+                raise InputError(f"{name!r} does not fit the budget of {self.budget:g} after {list(known)}")
+            state = int(self.space.children[edge[0], self.value_names[feature].index(str(value))])
+        return state
+
+    def feature(self, name: str) -> int:
+        """Give the number of a feature by its name."""
+        if name not in self.feature_names:
+            raise InputError(f"no feature is called {name!r}; they are {', '.join(self.feature_names)}")
+        return self.feature_names.index(name)
+
+    def bit_rows(self, observations: Observations, *, ignore_mask: bool = False) -> BitRows:
+        """Check observations against this problem and pack them for counting."""
+        x, y = observations.x, observations.y
+        if x.shape[1] != len(self.n_values):
+            raise InputError(f"x has {x.shape[1]} columns, but the problem has {len(self.n_values)} features")
+        for row, column in np.argwhere(x >= np.array(self.n_values)[None])[:1]:
+            raise InputError(
+                f"x[{row}, {column}] is {x[row, column]}, but {self.feature_names[column]!r} has "
+                f"{self.n_values[column]} values"
+            )
+        check_labels("y", y, len(x), self.n_labels)
+        for row, column in np.argwhere(ignore_mask & (x < 0))[:1]:
+            raise InputError(
+                f"x[{row}, {column}] is unknown: the approach 'complete' needs every value; use another one"
+            )
+        available = np.ones(x.shape, bool) if ignore_mask else observations.available
+        return pack(x, y, available, self.n_values, self.n_labels)
+
+    @cached_property
+    def truth(self) -> Estimates:
+        """The true probabilities, in the form that planners take."""
+        probability = self.mass.sum(axis=1)
+        right = self.mass[np.arange(len(self.space)), self.prediction]
+        outcomes = np.where(self.space.has_value, probability[self.space.children], 0.0)
+        return Estimates(
+            stop=_ratio(right, probability),
+            transition=_ratio(outcomes, outcomes.sum(axis=1, keepdims=True)),
+            support=probability,
+        )
+
+    @cached_property
+    def _optimal_plan(self) -> Plan:
+        return Plan(self, solve(self.space, self.truth), self.truth.stop)
+
+    @cached_property
+    def _optimal_value(self) -> float:
+        return self.value(self._optimal_plan)
+
+    def __repr__(self) -> str:
+        origin = f", {self.origin}" if self.origin else ""
+        return (
+            f"FiniteProblem({len(self.n_values)} features, {self.n_labels} labels, budget {self.budget:g}, "
+            f"{len(self.space):,} states{origin})"
+        )
+
+
+def _atoms(joint: ArrayLike) -> Atoms:
+    array = check_numbers("joint", joint, ndim=np.ndim(joint))
+    if array.ndim < 2 or array.shape[-1] < 2 or 0 in array.shape:
+        raise InputError(
+            f"joint must have an axis per feature and a last one of at least 2 labels, got shape {array.shape}"
+        )
+    for index in np.argwhere(~(array >= 0))[:1]:
+        raise InputError(f"joint{index.tolist()} is {array[tuple(index)]}, not a probability")
+    if not abs(array.sum() - 1) <= 1e-9:
+        raise InputError(f"joint sums to {array.sum():.12g}, not to 1")
+    cases = np.argwhere(array > 0)
+    return Atoms(cases[:, :-1], cases[:, -1], array[array > 0], array.shape[:-1], array.shape[-1])
+
+
+def _value_names(
+    names: Sequence[Sequence[str]] | None, n_values: tuple[int, ...], features: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    if names is None:
+        return tuple(tuple(map(str, range(k))) for k in n_values)
+    if len(names) != len(n_values):
+        raise InputError(f"value_names lists {len(names)} features, but there are {len(n_values)}")
+    checked = (
+        check_names(f"value_names of {feature!r}", of_feature, k)
+        for feature, of_feature, k in zip(features, names, n_values, strict=True)
+    )
+    return tuple(of_feature or () for of_feature in checked)
+
+
+def _state_mass(space: StateSpace, atoms: Atoms) -> Float[np.ndarray, "states labels"]:
+    """Give P(s, y): the probability of an instance with a state's values and a label."""
+    if len(atoms.y) > MAX_ATOMS:
+        raise TooLargeError(
+            f"the joint distribution has {len(atoms.y):,} atoms; the exact solver takes at most {MAX_ATOMS:,}"
+        )
+    weights = np.zeros((len(atoms.y), atoms.n_labels))
+    weights[np.arange(len(atoms.y)), atoms.y] = atoms.probability
+    has_cell = np.stack([atoms.x[:, a] == v for a, k in enumerate(atoms.n_values) for v in range(k)])
+    mass = np.zeros((len(space), atoms.n_labels))
+    block = max(1, 2**24 // max(layer.stop - layer.start for layer in space.layers))
+    for start in range(0, len(atoms.y), block):
+        part = slice(start, start + block)
+        matched = np.ones((1, len(weights[part])), bool)
+        mass[0] += weights[part].sum(axis=0)
+        for previous, layer in zip(space.layers, space.layers[1:], strict=False):
+            matched = matched[space.parent[layer] - previous.start] & has_cell[space.cell[layer], part]
+            mass[layer] += matched @ weights[part]
+    return mass
+
+
+def _prediction(
+    space: StateSpace, mass: Float[np.ndarray, "states labels"], predictor: FinitePredictor | None
+) -> Int[np.ndarray, " states"]:
+    if predictor is None:
+        tied = mass >= (mass.max(axis=1) - _TIE * mass.sum(axis=1))[:, None]
+        return mass.shape[1] - 1 - np.argmax(tied[:, ::-1], axis=1)
+    return check_labels("the predictor's answer", predictor(space.values), len(space), mass.shape[1])
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Divide, with 0 where a state has no probability."""
+    return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)

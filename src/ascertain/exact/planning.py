@@ -1,0 +1,114 @@
+"""What each approach of the paper learns from incomplete data (section 4.2), and what it could at best."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ascertain.checks import check_count, check_mask
+from ascertain.errors import InputError
+from ascertain.exact.bits import count_states
+from ascertain.exact.finite import FiniteProblem
+from ascertain.exact.observations import Observations
+from ascertain.exact.plan import Plan
+from ascertain.exact.recursion import estimate, lookahead, solve, solve_aliasing
+
+Approach = Literal["aliasing", "filtering", "restoration", "complete"]
+APPROACHES: tuple[Approach, ...] = get_args(Approach)
+
+def fit_plan(
+    problem: FiniteProblem, observations: Observations, approach: Approach, horizon: int | None = None
+) -> Plan:
+    """Learn a plan from incomplete observations, the way one of the paper's approaches does (section 4.2).
+
+    Parameters
+    ----------
+    problem
+        Gives the features, costs, budget and the fixed predictor; its distribution is not looked at.
+    observations
+        The training instances and which of their features are available.
+    approach
+        `"aliasing"` pools instances of all masks and lets each continue only with what it has;
+        `"filtering"` uses the complete instances only; `"restoration"` estimates the acquisition
+        dynamics from every instance that has the features concerned and plans with those;
+        `"complete"` ignores the masks (and therefore needs every value).
+    horizon
+        Look this many acquisitions ahead, anew at every state: 1 is myopic, None plans to the end of
+        the budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ascertain.exact import fit_plan, shortcut
+    >>> problem = shortcut(d=6, budget=2)
+    >>> observations = problem.sample(np.random.default_rng(0), n=3000, rate=0.6)
+    >>> print(fit_plan(problem, observations, "aliasing"))
+    acquire shortcut (cost 2)
+    ├─ 0: predict 0
+    └─ 1: predict 1
+    >>> plan = fit_plan(problem, observations, "restoration")
+    >>> plan.first_action, problem.regret(plan)
+    ('context', 0.0)
+    """
+    if approach not in APPROACHES:
+        raise InputError(f"approach must be one of {', '.join(APPROACHES)}, got {approach!r}")
+    if horizon is not None:
+        check_count("horizon", horizon, least=1)
+    rows = problem.bit_rows(observations, ignore_mask=approach == "complete")
+    rows = rows.complete() if approach == "filtering" else rows
+    estimates = estimate(problem.space, problem.prediction, count_states(rows, problem.space))
+    if approach == "aliasing":
+        return Plan(problem, solve_aliasing(problem.space, estimates, rows, horizon), estimates.stop)
+    return Plan(problem, solve(problem.space, estimates, horizon), estimates.stop)
+
+
+def restricted_values(
+    problem: FiniteProblem, mask: ArrayLike, horizon: int | None = None
+) -> tuple[Float[np.ndarray, "steps+1 states"], Float[np.ndarray, "steps states actions"]]:
+    """Solve the training Bellman recursion under one missingness mask (equation 4), with the true distribution.
+
+    Parameters
+    ----------
+    problem
+        The finite problem.
+    mask
+        The paper's m: true where a feature is missing and so cannot be acquired.
+    horizon
+        How many steps; by default as many as the budget allows.
+
+    Returns
+    -------
+    values, action_values
+        `values[k, s]` is 1 + V_k(s, m) and `action_values[k - 1, s, a]` is 1 + Q_k(s, m, a), NaN where the
+        action is not legal. With a mask of no missing features these are the evaluation values of
+        equation 3. `problem.state(known)` gives the number of a state.
+
+    Examples
+    --------
+    The paper's figure 1: with both branch features missing, the context looks worthless.
+
+    >>> from ascertain.exact import restricted_values, shortcut
+    >>> problem = shortcut(d=6, budget=2)
+    >>> _, q = restricted_values(problem, [0, 1, 1, 0, 0, 0])
+    >>> context, bribe = problem.feature("context"), problem.feature("shortcut")
+    >>> q[1, 0, context].item(), q[1, 0, bribe].item()
+    (0.5, 0.75)
+    """
+    space = problem.space
+    missing = check_mask("mask", mask, ndim=1)
+    if len(missing) != len(problem.n_values):
+        raise InputError(f"mask has {len(missing)} entries for {len(problem.n_values)} features")
+    steps = int(space.remaining[0]) if horizon is None else check_count("horizon", horizon, least=1)
+    truth = problem.truth
+    legal = ~missing[space.edge_action]
+    edges = np.arange(len(space.edge_state))
+    values = np.empty((steps + 1, len(space)))
+    values[0] = truth.stop
+    action_values = np.full((steps, len(space), len(missing)), np.nan)
+    for k in range(steps):
+        q = lookahead(space, truth, values[k], edges)
+        action_values[k, space.edge_state[legal], space.edge_action[legal]] = q[legal]
+        values[k + 1] = truth.stop
+        np.maximum.at(values[k + 1], space.edge_state[legal], q[legal])
+    return values, action_values

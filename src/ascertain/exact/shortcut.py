@@ -1,0 +1,149 @@
+"""The shortcut problem, example 1 of the paper, and a fast sampler of its training data."""
+
+from functools import reduce
+
+import numpy as np
+from jaxtyping import UInt64
+
+from ascertain.checks import check_count, check_rate
+from ascertain.errors import InputError, TooLargeError
+from ascertain.exact.bits import BitRows
+from ascertain.exact.finite import MAX_ATOMS, Atoms, FiniteProblem
+
+SHORTCUT = 3  # the number of the shortcut feature
+_FLIP = 0.25  # how often the shortcut is wrong
+
+
+def shortcut(d: int, budget: int) -> FiniteProblem:
+    """Build the shortcut problem (example 1).
+
+    The context feature says which of two blocks of `budget - 1` bits decides the label, by their parity.
+    Acquiring the context and then that block costs the whole budget and is always right. The shortcut
+    costs the whole budget too and is right three times in four.
+
+    Parameters
+    ----------
+    d
+        The number of features, at least `2 * budget`; what is left over is noise.
+    budget
+        The budget, at least 2.
+
+    Examples
+    --------
+    >>> from ascertain.exact import shortcut
+    >>> print(shortcut(d=4, budget=2).optimal_plan())
+    acquire context (cost 1)
+    ├─ 0: acquire branch0.1 (cost 1)
+    │  ├─ 0: predict 0
+    │  └─ 1: predict 1
+    └─ 1: acquire branch1.1 (cost 1)
+       ├─ 0: predict 0
+       └─ 1: predict 1
+    """
+    blocks = _blocks(d, budget)
+    if 2**d > MAX_ATOMS:
+        raise TooLargeError(
+            f"the shortcut problem with d = {d} has 2^{d} instances; the exact solver takes at most {MAX_ATOMS:,}"
+        )
+    x = (np.arange(2**d)[:, None] >> np.arange(d)) & 1
+    parity = np.stack([x[:, block].sum(axis=1) % 2 for block in blocks])
+    y = parity[x[:, 0], np.arange(2**d)]
+    probability = np.where(x[:, SHORTCUT] == y, 1 - _FLIP, _FLIP) / 2 ** (d - 1)
+    costs = np.ones(d)
+    costs[SHORTCUT] = budget
+    return FiniteProblem(
+        Atoms(x, y, probability, (2,) * d, 2),
+        costs=costs,
+        budget=budget,
+        feature_names=_feature_names(d, blocks),
+    )
+
+
+def sample_bits(rng: np.random.Generator, d: int, budget: int, n: int, rate: float) -> tuple[BitRows, BitRows]:
+    """Draw training data of the shortcut problem, 64 instances at a time.
+
+    Given the label, everything is a fair coin except that the relevant block has the label's parity, which
+    its last bit is set to give, and that the shortcut is a noisy copy. So instances are drawn label by
+    label, as counting wants them.
+
+    Returns
+    -------
+    complete, masked
+        The same instances with all features, and with each feature missing with probability `rate`.
+    """
+    blocks = _blocks(d, budget)
+    check_count("n", n, least=1)
+    check_rate(rate)
+    ones = int(rng.binomial(n, 0.5))
+    rows, labels = _label_words(n - ones, ones)
+    y = np.zeros(len(rows), np.uint64)
+    y[labels[1]] = ~np.uint64(0)
+    bits = _random_words(rng, (d, len(rows)))
+    for context, block in zip((~bits[0], bits[0]), blocks, strict=True):
+        wrong_parity = reduce(np.bitwise_xor, bits[block]) ^ y
+        bits[block[-1]] ^= context & wrong_parity
+    bits[SHORTCUT] = y ^ bernoulli_words(rng, _FLIP, (len(rows),))
+    cells = np.stack([~bits, bits], axis=1).reshape(2 * d, -1) & rows
+    complete = BitRows((2,) * d, cells, rows, labels)
+    return complete, complete.masked(bernoulli_words(rng, 1 - rate, (d, len(rows))))
+
+
+def bernoulli_words(
+    rng: np.random.Generator, probability: float, shape: tuple[int, ...]
+) -> UInt64[np.ndarray, "..."]:
+    """Draw words whose bits are independently one with the given probability, exactly.
+
+    Each bit compares a uniform number with the probability, both read one binary digit at a time: a
+    random word gives the next digit of 64 uniforms. Most comparisons are decided after a few digits;
+    words with none left to decide are dropped.
+    """
+    success = np.full(int(np.prod(shape)), ~np.uint64(0) if probability >= 1 else np.uint64(0))
+    open_words = np.arange(len(success))  # the words with undecided bits
+    undecided = np.full(len(success), ~np.uint64(0))
+    rest = probability if probability < 1 else 0.0
+    while rest > 0 and len(open_words):
+        digit, rest = rest >= 0.5, (2 * rest) % 1
+        uniform = _random_words(rng, (len(open_words),))
+        if digit:
+            success[open_words] |= undecided & ~uniform
+            undecided &= uniform
+        else:
+            undecided &= ~uniform
+        still = undecided != 0
+        if np.count_nonzero(still) < 0.7 * len(still):
+            open_words, undecided = open_words[still], undecided[still]
+    return success.reshape(shape)
+
+
+def _blocks(d: int, budget: int) -> tuple[list[int], list[int]]:
+    """Give the features of each block: the first bits stand before the shortcut, the others behind it."""
+    check_count("budget", budget, least=2)
+    if check_count("d", d, least=4) < 2 * budget:
+        raise InputError(f"d must be at least twice the budget, got d = {d} with a budget of {budget}")
+    return [1, *range(4, budget + 2)], [2, *range(budget + 2, 2 * budget)]
+
+
+def _feature_names(d: int, blocks: tuple[list[int], list[int]]) -> list[str]:
+    names = {0: "context", SHORTCUT: "shortcut"}
+    for branch, block in enumerate(blocks):
+        names |= {feature: f"branch{branch}.{place}" for place, feature in enumerate(block, start=1)}
+    noise = [feature for feature in range(d) if feature not in names]
+    names |= {feature: f"noise{place}" for place, feature in enumerate(noise, start=1)}
+    return [names[feature] for feature in range(d)]
+
+
+def _label_words(*rows_per_label: int) -> tuple[UInt64[np.ndarray, " words"], tuple[slice, ...]]:
+    """Lay out words for the rows of each label: which bits are rows, and which words are whose."""
+    rows, labels, start = [], [], 0
+    for n_rows in rows_per_label:
+        words = np.full(-(-n_rows // 64), ~np.uint64(0))
+        if n_rows % 64:
+            words[-1] = np.uint64(2 ** (n_rows % 64) - 1)
+        rows.append(words)
+        labels.append(slice(start, start + len(words)))
+        start = labels[-1].stop
+    return np.concatenate(rows), tuple(labels)
+
+
+def _random_words(rng: np.random.Generator, shape: tuple[int, ...]) -> UInt64[np.ndarray, "..."]:
+    return rng.integers(0, 2**64, shape, dtype=np.uint64)

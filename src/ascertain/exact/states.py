@@ -1,0 +1,197 @@
+"""The states of a finite problem, (x_S, S) of the paper's section 3.2, and the acquisitions that connect them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt64
+
+from ascertain.checks import BUDGET_TOLERANCE
+from ascertain.errors import TooLargeError
+
+MAX_STATES = 200_000  # seconds of work and some hundred megabytes
+
+# Costs are added as whole multiples of this part of max(1, budget): sums then do not depend on their order.
+_COST_RESOLUTION = 1e-9
+
+
+class Sweep(NamedTuple):
+    """The part of the problem that one step of backward induction updates."""
+
+    states: Int[np.ndarray, " updated"]
+    edges: Int[np.ndarray, " updated_edges"]  # those of `states`, in order
+    starts: Int[np.ndarray, " updated"]  # where each state's edges start among `edges`
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """Every state that the budget allows, and every legal acquisition from it.
+
+    A *cell* is a (feature, value) pair; cells are numbered feature by feature. A state is a set of cells.
+    State 0 has acquired nothing. An *edge* is a legal acquisition (state, action); edges are ordered by
+    state, then action.
+    """
+
+    n_values: tuple[int, ...]
+    costs: tuple[float, ...]
+    budget: float
+    values: Int[np.ndarray, "states features"]  # -1 where not acquired
+    layers: tuple[slice, ...]  # the states with 0, 1, 2, ... acquired features
+    parent: Int[np.ndarray, " states"]  # the state without its last feature
+    cell: Int[np.ndarray, " states"]  # the cell added to the parent
+    edge_state: Int[np.ndarray, " edges"]
+    edge_action: Int[np.ndarray, " edges"]
+    children: Int[np.ndarray, "edges max_values"]  # the state after each value; 0 beyond the last value
+    remaining: Int[np.ndarray, " states"]  # the most acquisitions that can still follow
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def has_value(self) -> Bool[np.ndarray, "edges max_values"]:
+        """Which entries of `children` are children."""
+        n_values = np.array(self.n_values)[self.edge_action]
+        return np.arange(self.children.shape[1]) < n_values[:, None]
+
+    @cached_property
+    def first_edge(self) -> Int[np.ndarray, " states+1"]:
+        """State s owns the edges from `first_edge[s]` up to `first_edge[s + 1]`."""
+        return np.searchsorted(self.edge_state, np.arange(len(self) + 1))
+
+    def sweeps(self, horizon: int | None) -> Iterator[Sweep]:
+        """Give the sweeps of backward induction over `horizon` steps (None: to the end of the budget).
+
+        Step k needs the values of step k - 1. With a limited horizon it updates every state that at least
+        k acquisitions can follow; without one, each state once, after all that can follow it.
+        """
+        return iter(self._full_sweeps if horizon is None else self._limited_sweeps[:horizon])
+
+    @cached_property
+    def _full_sweeps(self) -> list[Sweep]:
+        return [self._sweep(self.remaining == step) for step in range(1, self.remaining[0] + 1)]
+
+    @cached_property
+    def _limited_sweeps(self) -> list[Sweep]:
+        return [self._sweep(self.remaining >= step) for step in range(1, self.remaining[0] + 1)]
+
+    def _sweep(self, updated: Bool[np.ndarray, " states"]) -> Sweep:
+        edges = np.flatnonzero(updated[self.edge_state])
+        states, starts = np.unique(self.edge_state[edges], return_index=True)
+        return Sweep(states, edges, starts)
+
+
+class _Rules(NamedTuple):
+    """What decides which states there are."""
+
+    n_values: tuple[int, ...]
+    ticks: Int[np.ndarray, " features"]  # costs as whole numbers
+    limit: int  # the budget in the same unit
+    first_cell: Int[np.ndarray, " features"]
+    words: UInt64[np.ndarray, " cells"]  # one random word per cell
+
+
+class _Layer(NamedTuple):
+    """States with the same number of acquired features."""
+
+    values: Int[np.ndarray, "states features"]
+    spent: Int[np.ndarray, " states"]
+    last: Int[np.ndarray, " states"]  # the highest acquired feature
+    parent: Int[np.ndarray, " states"]
+    cell: Int[np.ndarray, " states"]
+    key: UInt64[np.ndarray, " states"]  # the sum of the cells' words, the same whatever their order
+
+
+def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> StateSpace:
+    """Build the state space, or refuse with a `TooLargeError` if it is too large to solve exactly."""
+    rules = _rules(n_values, costs, budget)
+    _refuse_too_large(rules)
+    root = _Layer(*(np.array([start]) for start in (0, 0, -1, 0, 0)), np.zeros(1, np.uint64))
+    layer = root._replace(values=np.full((1, len(n_values)), -1, np.int16))
+    layers, slices = [layer], [slice(0, 1)]
+    while len((layer := _extend(layer, slices[-1].start, rules)).key):
+        layers.append(layer)
+        slices.append(slice(slices[-1].stop, slices[-1].stop + len(layer.key)))
+    states = _Layer(*map(np.concatenate, zip(*layers, strict=True)))
+    edge_state, edge_action, children = _edges(states, rules)
+    remaining = np.zeros(len(states.key), np.int64)
+    for part in reversed(slices):
+        first, last = np.searchsorted(edge_state, [part.start, part.stop])
+        np.maximum.at(remaining, edge_state[first:last], 1 + remaining[children[first:last, 0]])
+    return StateSpace(
+        n_values=n_values,
+        costs=costs,
+        budget=budget,
+        values=states.values,
+        layers=tuple(slices),
+        parent=states.parent,
+        cell=states.cell,
+        edge_state=edge_state,
+        edge_action=edge_action,
+        children=children,
+        remaining=remaining,
+    )
+
+
+def _rules(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> _Rules:
+    unit = _COST_RESOLUTION * max(1.0, budget)
+    limit = int((budget + BUDGET_TOLERANCE * max(1.0, budget)) / unit)
+    # What the budget cannot buy is clipped, so that any finite cost fits an integer.
+    ticks = np.minimum(np.rint(np.array(costs) / unit), limit + 1).astype(np.int64)
+    words = np.random.default_rng(0).integers(0, 2**64, sum(n_values), dtype=np.uint64)
+    return _Rules(n_values, ticks, limit, np.cumsum((0, *n_values[:-1])), words)
+
+
+def _refuse_too_large(rules: _Rules) -> None:
+    """Count the states, by what their features cost together, before listing them."""
+    by_cost = {0: 1}
+    for n_values, cost in zip(rules.n_values, rules.ticks.tolist(), strict=True):
+        for spent, count in list(by_cost.items()):
+            if spent + cost <= rules.limit:
+                by_cost[spent + cost] = by_cost.get(spent + cost, 0) + count * n_values
+        if len(by_cost) > MAX_STATES:
+            break
+    n_states = sum(by_cost.values())
+    if n_states > MAX_STATES:
+        raise TooLargeError(
+            f"this problem has {'more than ' if len(by_cost) > MAX_STATES else ''}{n_states:,} states within its "
+            f"budget; the exact solver takes at most {MAX_STATES:,}. Use a smaller budget, fewer features, or "
+            f"fewer values per feature (the most is {max(rules.n_values)})"
+        )
+
+
+def _extend(layer: _Layer, start: int, rules: _Rules) -> _Layer:
+    """Add one feature to each state, above those it has, so that every state is listed once."""
+    parts = []
+    for feature, n_values in enumerate(rules.n_values):
+        spent = layer.spent + rules.ticks[feature]
+        who = np.flatnonzero((layer.last < feature) & (spent <= rules.limit))
+        for value in range(n_values):
+            cell = rules.first_cell[feature] + value
+            values = layer.values[who]
+            values[:, feature] = value
+            last, cells = np.full(len(who), feature), np.full(len(who), cell)
+            parts.append(
+                _Layer(values, spent[who], last, start + who, cells, layer.key[who] + rules.words[cell])
+            )
+    return _Layer(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _edges(states: _Layer, rules: _Rules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """List the legal acquisitions, A_b(S) of the paper's section 3.2, with the states they lead to."""
+    by_key = np.argsort(states.key)
+    if (np.diff(states.key[by_key]) == 0).any():
+        raise AssertionError("two states have the same key")
+    owners, actions, children = [], [], []
+    for feature, n_values in enumerate(rules.n_values):
+        legal = (states.values[:, feature] < 0) & (states.spent + rules.ticks[feature] <= rules.limit)
+        who = np.flatnonzero(legal)
+        words = rules.words[rules.first_cell[feature] :][:n_values]
+        found = by_key[np.searchsorted(states.key, states.key[who, None] + words, sorter=by_key)]
+        owners.append(who)
+        actions.append(np.full(len(who), feature))
+        children.append(np.pad(found, ((0, 0), (0, max(rules.n_values) - n_values))))
+    owner, action = np.concatenate(owners), np.concatenate(actions)
+    order = np.lexsort((action, owner))
+    return owner[order], action[order], np.concatenate(children)[order]

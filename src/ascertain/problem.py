@@ -1,0 +1,173 @@
+"""The two nouns that everything else is about: a `Problem` to solve and a `Table` to learn from."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
+
+from ascertain.checks import (
+    BUDGET_TOLERANCE,
+    check_budget,
+    check_costs,
+    check_count,
+    check_labels,
+    check_mask,
+    check_names,
+    check_numbers,
+)
+from ascertain.errors import InputError
+
+
+class Problem(eqx.Module):
+    """What can be measured, what it costs, and how much may be spent before predicting a class.
+
+    The arrays are leaves of a PyTree; the number of classes and the names are static.
+
+    Parameters
+    ----------
+    reveals
+        One row per action: the features that this acquisition reveals (a single column, or a group such
+        as a one-hot block or a lab panel).
+    costs
+        The price of each action: finite, not negative.
+    budget
+        How much may be spent on one instance; at least the cheapest action's price.
+    n_classes
+        The number of classes to tell apart, at least two.
+    action_names, feature_names, class_names
+        What to call them, for errors and reports.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = Problem(np.eye(3), [1, 1, 2.5], budget=2.5, n_classes=2, action_names=["age", "ecg", "scan"])
+    >>> problem.affordable(problem.costs[0])  # after buying one feature of cost 1
+    Array([ True,  True, False], dtype=bool)
+    """
+
+    reveals: Bool[Array, "actions features"]
+    costs: Float[Array, " actions"]
+    budget: Float[Array, ""]
+    n_classes: int = eqx.field(static=True)
+    action_names: tuple[str, ...] | None = eqx.field(static=True)
+    feature_names: tuple[str, ...] | None = eqx.field(static=True)
+    class_names: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        reveals: ArrayLike,
+        costs: ArrayLike,
+        budget: ArrayLike,
+        n_classes: int,
+        *,
+        action_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | None = None,
+    ):
+        matrix = check_mask("reveals", reveals, ndim=2)
+        n_actions, n_features = matrix.shape
+        if 0 in matrix.shape:
+            raise InputError(f"reveals has shape {matrix.shape}: there is nothing to acquire")
+        self.n_classes = check_count("n_classes", n_classes, least=2)
+        self.action_names = check_names("action_names", action_names, n_actions)
+        self.feature_names = check_names("feature_names", feature_names, n_features)
+        self.class_names = check_names("class_names", class_names, n_classes)
+
+        named = [f"action {i}" for i in range(n_actions)]
+        if self.action_names is not None:
+            named = [f"{number} ({name!r})" for number, name in zip(named, self.action_names, strict=True)]
+        for action in np.flatnonzero(~matrix.any(axis=1))[:1]:
+            raise InputError(f"{named[action]} reveals no feature; drop it or say what it reveals")
+        prices = check_costs(costs, named)
+        self.reveals = jnp.asarray(matrix)
+        self.costs = jnp.asarray(prices, jnp.float32)
+        self.budget = jnp.asarray(check_budget(budget, prices), jnp.float32)
+
+    @property
+    def n_actions(self) -> int:
+        """The number of things that can be acquired."""
+        return self.reveals.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of a table for this problem."""
+        return self.reveals.shape[1]
+
+    def affordable(self, spent: Float[Array, "*batch"]) -> Bool[Array, "*batch actions"]:
+        """Which actions still fit the budget after `spent`."""
+        limit = self.budget + BUDGET_TOLERANCE * jnp.maximum(1.0, self.budget)
+        costs = jnp.expand_dims(self.costs, range(spent.ndim))
+        return spent[..., None] + costs <= limit
+
+    def readable(self, available: Bool[Array, "*batch features"]) -> Bool[Array, "*batch actions"]:
+        """Which actions a record supports: every feature that an action reveals must be available."""
+        missing = jnp.logical_not(available).astype(jnp.float32)
+        return missing @ self.reveals.T.astype(jnp.float32) == 0
+
+    def without_names(self) -> "Problem":
+        """Drop the names, so that problems which differ only in them share one compiled program."""
+        return dataclasses.replace(self, action_names=None, feature_names=None, class_names=None)
+
+    def check(self, table: "Table") -> None:
+        """Raise an `InputError` unless the table has this problem's features and classes."""
+        if table.x.shape[1] != self.n_features:
+            raise InputError(
+                f"the table has {table.x.shape[1]} features, but the problem's actions reveal {self.n_features}"
+            )
+        if table.n_classes != self.n_classes:
+            raise InputError(f"the table has {table.n_classes} classes, but the problem {self.n_classes}")
+
+
+class Table(eqx.Module):
+    """Instances to learn from: values, labels, and which of the values were measured.
+
+    Parameters
+    ----------
+    x
+        One row per instance, one column per feature; NaN means not measured.
+    y
+        The class of each instance, 0 to `n_classes - 1`.
+    available
+        Which cells were measured. By default every cell that is not NaN; cells that are not available
+        are set to zero, whatever they held.
+    n_classes
+        The number of classes, at least two; by default one more than the largest label.
+
+    Examples
+    --------
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0]], y=[0, 1])
+    >>> table.available
+    Array([[ True, False],
+           [ True,  True]], dtype=bool)
+    """
+
+    x: Float[Array, "instances features"]
+    y: Int[Array, " instances"]
+    available: Bool[Array, "instances features"]
+    n_classes: int = eqx.field(static=True)
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, available: ArrayLike | None = None, *, n_classes: int | None = None
+    ):
+        values = check_numbers("x", x, ndim=2)
+        if 0 in values.shape:
+            raise InputError(f"the table is empty: x has shape {values.shape}")
+        if n_classes is not None:
+            check_count("n_classes", n_classes, least=2)
+        labels = check_labels("y", y, len(values), n_classes)
+        present = ~np.isnan(values) if available is None else check_mask("available", available, ndim=2)
+        if present.shape != values.shape:
+            raise InputError(f"available has shape {present.shape}, but x has shape {values.shape}")
+        for row, column in np.argwhere(present & ~np.isfinite(values))[:1]:
+            raise InputError(
+                f"x[{row}, {column}] is {values[row, column]} but counted as measured; "
+                "write NaN for a value that was not measured, or mark it in `available`"
+            )
+        self.x = jnp.asarray(np.where(present, values, 0.0), jnp.float32)
+        self.y = jnp.asarray(labels, jnp.int32)
+        self.available = jnp.asarray(present)
+        self.n_classes = n_classes if n_classes is not None else max(2, int(labels.max()) + 1)
