@@ -1,4 +1,4 @@
-"""Checks of what callers pass: each returns a clean NumPy array or raises an error that names the offender."""
+"""Checks of what callers pass: each returns a clean value or raises an error that names the offender."""
 
 from collections.abc import Sequence
 

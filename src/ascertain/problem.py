@@ -44,7 +44,8 @@ class Problem(eqx.Module):
     Examples
     --------
     >>> import numpy as np
-    >>> problem = Problem(np.eye(3), [1, 1, 2.5], budget=2.5, n_classes=2, action_names=["age", "ecg", "scan"])
+    >>> tests = ["glucose", "ecg", "scan"]
+    >>> problem = Problem(np.eye(3), [1, 1, 2.5], budget=2.5, n_classes=2, action_names=tests)
     >>> problem.affordable(problem.costs[0])  # after buying one feature of cost 1
     Array([ True,  True, False], dtype=bool)
     """
@@ -116,7 +117,7 @@ class Problem(eqx.Module):
         """Raise an `InputError` unless the table has this problem's features and classes."""
         if table.x.shape[1] != self.n_features:
             raise InputError(
-                f"the table has {table.x.shape[1]} features, but the problem's actions reveal {self.n_features}"
+                f"the table has {table.x.shape[1]} features, but the problem has {self.n_features}"
             )
         if table.n_classes != self.n_classes:
             raise InputError(f"the table has {table.n_classes} classes, but the problem {self.n_classes}")

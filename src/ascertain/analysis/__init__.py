@@ -1,1 +1,1 @@
-"""x"""
+"""From results to figures and tables; nothing here trains anything."""

@@ -1,4 +1,4 @@
-"""The finite world: small problems solved exactly, with and without holes in the training data (section 5.1)."""
+"""The finite world: small problems solved exactly, with and without holes in the data (section 5.1)."""
 
 from ascertain.exact.bounds import filtering_lower_bound as filtering_lower_bound
 from ascertain.exact.bounds import sample_size as sample_size

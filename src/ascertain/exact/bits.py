@@ -103,11 +103,15 @@ def count_first_available(
     depth = 1 + next(d for d, layer in enumerate(space.layers) if states.max() < layer.stop)
     tally = np.zeros(ranked.shape, np.int64)
     for block in _blocks(slice(0, len(rows.rows)), space.layers[:depth]):
-        left = np.concatenate([matched for _, matched in _matches(rows, space, block, depth)])[states]
+        left = np.empty((len(states), block.stop - block.start), np.uint64)
+        for layer, matched in _matches(rows, space, block, depth):
+            mine = np.flatnonzero((layer.start <= states) & (states < layer.stop))
+            left[mine] = matched[states[mine] - layer.start]
         available = rows.available[:, block]
         for rank in range(lengths[0]):
             active = np.searchsorted(-lengths, -rank)  # the states whose order is longer than `rank`
-            first = left[:active] & available[ranked[:active, rank]]
+            first = available[ranked[:active, rank]]
+            first &= left[:active]
             tally[:active, rank] += _popcount(first)
             left[:active] ^= first
     counts[longest_first[: len(states)]] = tally

@@ -1,16 +1,16 @@
 """How much data each approach needs: theorem 1 and proposition 2 of the paper, as numbers."""
 
 import math
-from typing import Literal
 
 from ascertain.checks import check_count, check_rate
 from ascertain.errors import InputError
+from ascertain.exact.planning import Approach
 
 CONSTANT = 1536  # C of theorem 1, the value that its proof arrives at
 
 
 def sample_size(
-    approach: Literal["filtering", "restoration", "complete"],
+    approach: Approach,
     *,
     d: int,
     budget: int,
@@ -55,8 +55,10 @@ def sample_size(
             "no sample size suffices for aliasing: its regret need not vanish with any amount of data; "
             "use filtering or restoration"
         )
-    if approach not in ("filtering", "restoration", "complete"):
-        raise InputError(f"approach must be filtering, restoration or complete, got {approach!r}")
+    # How many features an instance must have to be of use in every state.
+    needed = {"filtering": d, "restoration": budget, "complete": 0}
+    if approach not in needed:
+        raise InputError(f"approach must be one of {', '.join(needed)}, got {approach!r}")
     check_count("d", d, least=1)
     if check_count("budget", budget, least=1) > d:
         raise InputError(f"budget must be at most d, got {budget} with d = {d}")
@@ -67,8 +69,7 @@ def sample_size(
     if not (_is_number(epsilon) and 0 < epsilon <= loss_bound):
         raise InputError(f"epsilon must be above 0 and at most loss_bound = {loss_bound:g}, got {epsilon!r}")
     _check_delta(delta)
-    needed = {"filtering": d, "restoration": budget, "complete": 0}[approach]  # features an instance must have
-    usable = (1 - rate) ** needed
+    usable = (1 - rate) ** needed[approach]
     confidence = budget * math.log(values * d) + values + math.log(2 / delta)
     return CONSTANT * loss_bound**2 * values**budget / (epsilon**2 * usable) * confidence
 

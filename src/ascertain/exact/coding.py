@@ -34,7 +34,7 @@ class Coding:
         return coding
 
     def encode(self, dataframe: Any) -> Observations:
-        """Number the values of a table with the same columns; missing values stay unknown."""
+        """Turn a table with the same columns into numbered values; missing ones stay unknown."""
         table = as_pandas(dataframe)
         missing = [name for name in (*self.features, self.label) if name not in table.columns]
         if missing:

@@ -1,4 +1,4 @@
-"""Finite problems: discrete features and label with a known joint distribution, small enough to solve exactly."""
+"""Finite problems: discrete features and label with a known joint distribution, solved exactly."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -275,7 +275,7 @@ def _atoms(joint: ArrayLike) -> Atoms:
     array = check_numbers("joint", joint, ndim=np.ndim(joint))
     if array.ndim < 2 or array.shape[-1] < 2 or 0 in array.shape:
         raise InputError(
-            f"joint must have an axis per feature and a last one of at least 2 labels, got shape {array.shape}"
+            f"joint needs an axis per feature and a last one of at least 2 labels, got shape {array.shape}"
         )
     for index in np.argwhere(~(array >= 0))[:1]:
         raise InputError(f"joint{index.tolist()} is {array[tuple(index)]}, not a probability")

@@ -36,7 +36,7 @@ class Plan:
         return None if edge is None else self._feature(edge)
 
     def action_values(self, known: Mapping[str, Any] | None = None) -> dict[str | None, float]:
-        """Give the expected accuracy of stopping (None) and of every legal acquisition, given what is known."""
+        """Give the expected accuracy of stopping (None) and of every legal acquisition."""
         state = self.problem.state(known or {})
         values: dict[str | None, float] = {None: float(self.stop_values[state])}
         for edge in self._edges(state):

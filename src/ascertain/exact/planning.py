@@ -17,6 +17,7 @@ from ascertain.exact.recursion import estimate, lookahead, solve, solve_aliasing
 Approach = Literal["aliasing", "filtering", "restoration", "complete"]
 APPROACHES: tuple[Approach, ...] = get_args(Approach)
 
+
 def fit_plan(
     problem: FiniteProblem, observations: Observations, approach: Approach, horizon: int | None = None
 ) -> Plan:
@@ -66,7 +67,7 @@ def fit_plan(
 def restricted_values(
     problem: FiniteProblem, mask: ArrayLike, horizon: int | None = None
 ) -> tuple[Float[np.ndarray, "steps+1 states"], Float[np.ndarray, "steps states actions"]]:
-    """Solve the training Bellman recursion under one missingness mask (equation 4), with the true distribution.
+    """Solve the training Bellman recursion under one missingness mask (equation 4), exactly.
 
     Parameters
     ----------

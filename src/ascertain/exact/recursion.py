@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ascertain.exact.bits import BitRows, count_first_available
-from ascertain.exact.states import StateSpace, Sweep
+from ascertain.exact.states import StateSpace, Step
 
 PSEUDOCOUNT = 0.5  # for every outcome, appendix B.2
 
@@ -43,16 +43,14 @@ def lookahead(
     return (estimates.transition[edges] * values[space.children[edges]]).sum(axis=1)
 
 
-def solve(
-    space: StateSpace, estimates: Estimates, horizon: int | None = None
-) -> Float[np.ndarray, " edges"]:
+def solve(space: StateSpace, estimates: Estimates, horizon: int | None = None) -> Float[np.ndarray, " edges"]:
     """Give the action values of every edge by backward induction (equation 3)."""
     values = estimates.stop.copy()
     action_values = np.zeros(len(space.edge_state))
-    for sweep in space.sweeps(horizon):
-        q = lookahead(space, estimates, values, sweep.edges)
-        action_values[sweep.edges] = q
-        values[sweep.states] = np.maximum(estimates.stop[sweep.states], np.maximum.reduceat(q, sweep.starts))
+    for step in space.steps(horizon):
+        q = lookahead(space, estimates, values, step.edges)
+        action_values[step.edges] = q
+        values[step.states] = np.maximum(estimates.stop[step.states], np.maximum.reduceat(q, step.starts))
     return action_values
 
 
@@ -68,31 +66,31 @@ def solve_aliasing(
     n_labels = len(rows.labels)
     pooled = estimates.support * estimates.stop  # the sum of the values of a state's instances
     action_values = np.zeros(len(space.edge_state))
-    sweeps = list(space.sweeps(horizon))
-    for step, sweep in enumerate(sweeps, start=1):
-        children = space.children[sweep.edges]
-        counted = space.has_value[sweep.edges]
+    steps = list(space.steps(horizon))
+    for k, step in enumerate(steps, start=1):
+        children = space.children[step.edges]
+        counted = space.has_value[step.edges]
         total = (pooled[children] * counted).sum(axis=1) + PSEUDOCOUNT
         q = total / ((estimates.support[children] * counted).sum(axis=1) + PSEUDOCOUNT * n_labels)
-        if step == 1:
-            plug_in = (space.edge_state[sweep.edges] != 0) | (space.remaining[0] == 1)
-            q = np.where(plug_in, lookahead(space, estimates, estimates.stop, sweep.edges), q)
-        action_values[sweep.edges] = q
-        if step < len(sweeps):
-            pooled[sweep.states] = _pool(space, estimates, rows, sweep, q)
+        if k == 1:
+            plug_in = (space.edge_state[step.edges] != 0) | (space.remaining[0] == 1)
+            q = np.where(plug_in, lookahead(space, estimates, estimates.stop, step.edges), q)
+        action_values[step.edges] = q
+        if k < len(steps):
+            pooled[step.states] = _pool(space, estimates, rows, step, q)
     return action_values
 
 
 def _pool(
-    space: StateSpace, estimates: Estimates, rows: BitRows, sweep: Sweep, q: np.ndarray
+    space: StateSpace, estimates: Estimates, rows: BitRows, step: Step, q: np.ndarray
 ) -> Float[np.ndarray, " updated"]:
     """Sum, over the instances of each state, the value of the best that each of them can do."""
-    stop = estimates.stop[sweep.states, None]
-    by_action = np.full((len(sweep.states), len(space.n_values)), -np.inf)
-    owner = np.repeat(np.arange(len(sweep.states)), np.diff(np.append(sweep.starts, len(q))))
-    by_action[owner, space.edge_action[sweep.edges]] = q
+    stop = estimates.stop[step.states, None]
+    by_action = np.full((len(step.states), len(space.n_values)), -np.inf)
+    owner = np.repeat(np.arange(len(step.states)), np.diff(np.append(step.starts, len(q))))
+    by_action[owner, space.edge_action[step.edges]] = q
     order = np.argsort(-by_action, axis=1, kind="stable")
     gain = np.maximum(np.take_along_axis(by_action, order, axis=1) - stop, 0.0)
     order[gain == 0] = -1
-    counts = count_first_available(rows, space, sweep.states, order)
-    return estimates.support[sweep.states] * stop[:, 0] + (counts * gain).sum(axis=1)
+    counts = count_first_available(rows, space, step.states, order)
+    return estimates.support[step.states] * stop[:, 0] + (counts * gain).sum(axis=1)

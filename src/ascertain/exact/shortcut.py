@@ -43,7 +43,7 @@ def shortcut(d: int, budget: int) -> FiniteProblem:
     blocks = _blocks(d, budget)
     if 2**d > MAX_ATOMS:
         raise TooLargeError(
-            f"the shortcut problem with d = {d} has 2^{d} instances; the exact solver takes at most {MAX_ATOMS:,}"
+            f"the shortcut problem with d = {d} has 2^{d} atoms; the exact solver takes at most {MAX_ATOMS:,}"
         )
     x = (np.arange(2**d)[:, None] >> np.arange(d)) & 1
     parity = np.stack([x[:, block].sum(axis=1) % 2 for block in blocks])
@@ -59,7 +59,9 @@ def shortcut(d: int, budget: int) -> FiniteProblem:
     )
 
 
-def sample_bits(rng: np.random.Generator, d: int, budget: int, n: int, rate: float) -> tuple[BitRows, BitRows]:
+def sample_bits(
+    rng: np.random.Generator, d: int, budget: int, n: int, rate: float
+) -> tuple[BitRows, BitRows]:
     """Draw training data of the shortcut problem, 64 instances at a time.
 
     Given the label, everything is a fair coin except that the relevant block has the label's parity, which
@@ -97,22 +99,26 @@ def bernoulli_words(
     random word gives the next digit of 64 uniforms. Most comparisons are decided after a few digits;
     words with none left to decide are dropped.
     """
-    success = np.full(int(np.prod(shape)), ~np.uint64(0) if probability >= 1 else np.uint64(0))
-    open_words = np.arange(len(success))  # the words with undecided bits
-    undecided = np.full(len(success), ~np.uint64(0))
-    rest = probability if probability < 1 else 0.0
-    while rest > 0 and len(open_words):
-        digit, rest = rest >= 0.5, (2 * rest) % 1
-        uniform = _random_words(rng, (len(open_words),))
-        if digit:
-            success[open_words] |= undecided & ~uniform
+    full = ~np.uint64(0)
+    if probability >= 1:
+        return np.full(shape, full)
+    result = np.zeros(int(np.prod(shape)), np.uint64)
+    place = np.arange(len(result))  # of the words below in the result
+    success, undecided = result.copy(), np.full(len(result), full)
+    while probability > 0 and len(place):
+        uniform = _random_words(rng, (len(place),))
+        if probability >= 0.5:  # the next digit is 1: a uniform with digit 0 is below
+            success |= undecided & ~uniform
             undecided &= uniform
         else:
             undecided &= ~uniform
+        probability = (2 * probability) % 1
         still = undecided != 0
         if np.count_nonzero(still) < 0.7 * len(still):
-            open_words, undecided = open_words[still], undecided[still]
-    return success.reshape(shape)
+            result[place] = success
+            place, success, undecided = place[still], success[still], undecided[still]
+    result[place] = success
+    return result.reshape(shape)
 
 
 def _blocks(d: int, budget: int) -> tuple[list[int], list[int]]:

@@ -1,4 +1,4 @@
-"""The states of a finite problem, (x_S, S) of the paper's section 3.2, and the acquisitions that connect them."""
+"""The states of a finite problem, (x_S, S) in the paper's section 3.2, and what connects them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MAX_STATES = 200_000  # seconds of work and some hundred megabytes
 _COST_RESOLUTION = 1e-9
 
 
-class Sweep(NamedTuple):
+class Step(NamedTuple):
     """The part of the problem that one step of backward induction updates."""
 
     states: Int[np.ndarray, " updated"]
@@ -60,26 +60,26 @@ class StateSpace:
         """State s owns the edges from `first_edge[s]` up to `first_edge[s + 1]`."""
         return np.searchsorted(self.edge_state, np.arange(len(self) + 1))
 
-    def sweeps(self, horizon: int | None) -> Iterator[Sweep]:
-        """Give the sweeps of backward induction over `horizon` steps (None: to the end of the budget).
+    def steps(self, horizon: int | None) -> Iterator[Step]:
+        """Give the steps of backward induction, as many as `horizon` (None: to the end of the budget).
 
         Step k needs the values of step k - 1. With a limited horizon it updates every state that at least
         k acquisitions can follow; without one, each state once, after all that can follow it.
         """
-        return iter(self._full_sweeps if horizon is None else self._limited_sweeps[:horizon])
+        return iter(self._full_steps if horizon is None else self._limited_steps[:horizon])
 
     @cached_property
-    def _full_sweeps(self) -> list[Sweep]:
-        return [self._sweep(self.remaining == step) for step in range(1, self.remaining[0] + 1)]
+    def _full_steps(self) -> list[Step]:
+        return [self._step(self.remaining == k) for k in range(1, self.remaining[0] + 1)]
 
     @cached_property
-    def _limited_sweeps(self) -> list[Sweep]:
-        return [self._sweep(self.remaining >= step) for step in range(1, self.remaining[0] + 1)]
+    def _limited_steps(self) -> list[Step]:
+        return [self._step(self.remaining >= k) for k in range(1, self.remaining[0] + 1)]
 
-    def _sweep(self, updated: Bool[np.ndarray, " states"]) -> Sweep:
+    def _step(self, updated: Bool[np.ndarray, " states"]) -> Step:
         edges = np.flatnonzero(updated[self.edge_state])
         states, starts = np.unique(self.edge_state[edges], return_index=True)
-        return Sweep(states, edges, starts)
+        return Step(states, edges, starts)
 
 
 class _Rules(NamedTuple):
@@ -107,8 +107,9 @@ def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget
     """Build the state space, or refuse with a `TooLargeError` if it is too large to solve exactly."""
     rules = _rules(n_values, costs, budget)
     _refuse_too_large(rules)
-    root = _Layer(*(np.array([start]) for start in (0, 0, -1, 0, 0)), np.zeros(1, np.uint64))
-    layer = root._replace(values=np.full((1, len(n_values)), -1, np.int16))
+    zero = np.zeros(1, np.int64)
+    nothing = np.full((1, len(n_values)), -1, np.int16)
+    layer = _Layer(nothing, spent=zero, last=zero - 1, parent=zero, cell=zero, key=zero.astype(np.uint64))
     layers, slices = [layer], [slice(0, 1)]
     while len((layer := _extend(layer, slices[-1].start, rules)).key):
         layers.append(layer)
@@ -154,10 +155,11 @@ def _refuse_too_large(rules: _Rules) -> None:
             break
     n_states = sum(by_cost.values())
     if n_states > MAX_STATES:
+        at_least = "at least " if len(by_cost) > MAX_STATES else ""
         raise TooLargeError(
-            f"this problem has {'more than ' if len(by_cost) > MAX_STATES else ''}{n_states:,} states within its "
-            f"budget; the exact solver takes at most {MAX_STATES:,}. Use a smaller budget, fewer features, or "
-            f"fewer values per feature (the most is {max(rules.n_values)})"
+            f"this problem has {at_least}{n_states:,} states within its budget; the exact solver takes at "
+            f"most {MAX_STATES:,}. Use a smaller budget, fewer features, or fewer values per feature "
+            f"(the most is {max(rules.n_values)})"
         )
 
 

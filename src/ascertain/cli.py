@@ -1,0 +1,191 @@
+"""The command `ascertain`: parses, calls, prints."""
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+import ascertain
+from ascertain.errors import AscertainError
+from ascertain.exact.study import Sweep, run_study
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+console = Console()
+errors = Console(stderr=True)
+
+
+def main() -> None:
+    """Run the command line; what a user did wrong is one line and exit code 2."""
+    try:
+        app()
+    except AscertainError as error:
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"ascertain {ascertain.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _ascertain(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Active feature acquisition: which costly feature to measure next, learned from incomplete data."""
+    del version
+    try:
+        ascertain.enable_cache()
+    except AscertainError as error:
+        errors.print(f"[yellow]Warning:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def _numbers(text: str) -> list[float]:
+    """Read numbers separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 10,100") from error
+
+
+def _whole_numbers(text: str) -> list[int]:
+    numbers = _numbers(text)
+    for number in numbers:
+        if not number.is_integer():
+            raise typer.BadParameter(f"{number:g} in {text!r} is not a whole number")
+    return [int(number) for number in numbers]
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
+
+
+@app.command(
+    epilog="""
+Examples:
+
+`ascertain exact` — the paper's whole study (minutes)
+
+`ascertain exact --replicates 20 --sizes 10,100,1000,1e4` — a quick look
+
+`ascertain exact --dims 8,12 --budgets 2 --rates 0.4 --out mine` — another corner of the problem
+"""
+)
+def exact(
+    dims: Annotated[str, typer.Option(help="Numbers of features, at the smallest budget.")] = _listed(
+        Sweep.dims
+    ),
+    budgets: Annotated[str, typer.Option(help="Budgets, at the largest number of features.")] = _listed(
+        Sweep.budgets
+    ),
+    rates: Annotated[
+        str, typer.Option(help="Missingness rates: the main figure's first, then the collapse figure's.")
+    ] = _listed(Sweep.rates),
+    sizes: Annotated[
+        str, typer.Option(help="Training sizes.", show_default="21 sizes from 10 to 1e6")
+    ] = _listed(Sweep.sizes),
+    replicates: Annotated[int, typer.Option(help="Training sets for each size.")] = Sweep.replicates,
+    seed: Annotated[int, typer.Option(help="Seed of the training sets.")] = Sweep.seed,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            help="Processes; the result does not depend on it.", show_default="one per core, at most 8"
+        ),
+    ] = min(os.cpu_count() or 1, 8),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the results; what it holds is not computed again.")
+    ] = Path("exact-study"),
+) -> None:
+    """Solve the paper's shortcut problem exactly under aliasing, filtering and restoration (section 5.1).
+
+    Writes `regret.parquet` and the figures `exact-study`, `exact-collapse`, `planning-effect` and
+    `availability` (PNG and PDF). Interrupt it at will: the same command goes on where it stopped.
+    """
+    sweep = Sweep(
+        dims=_whole_numbers(dims),
+        budgets=_whole_numbers(budgets),
+        rates=_numbers(rates),
+        sizes=_whole_numbers(sizes),
+        replicates=replicates,
+        seed=seed,
+    )
+    _run_exact(sweep, out, jobs)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("ascertain-demo"),
+) -> None:
+    """Run a short exact study on embedded data and say where its figure is (about half a minute)."""
+    sweep = Sweep(sizes=[n for n in Sweep.sizes if n <= 10**5], replicates=20)
+    _run_exact(sweep, out, jobs=min(os.cpu_count() or 1, 8))
+    console.print(f"\nOpen [bold]{escape(str((out / 'exact-study.png').resolve()))}[/]", soft_wrap=True)
+
+
+def _run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(TextColumn("training sets solved"), *columns, console=errors) as bar:
+        progress = bar.add_task("", total=None)
+        try:
+            table = run_study(
+                sweep,
+                out,
+                jobs=jobs,
+                on_progress=lambda done, total: bar.update(progress, completed=done, total=total),
+            )
+        except KeyboardInterrupt:
+            bar.stop()
+            errors.print(
+                f"Interrupted. What was finished is in {escape(str(out / 'regret.parquet'))}; "
+                "the same command goes on from there."
+            )
+            raise typer.Exit(130) from None
+    # Matplotlib takes a second to import, which no other command should wait for.
+    from ascertain.analysis.exact_figures import draw_exact_figures
+    from ascertain.analysis.exact_tables import regret_summary
+
+    figures = draw_exact_figures(table, sweep, out)
+    _print_summary(regret_summary(table))
+    for path in (out / "regret.parquet", *figures):
+        console.print(escape(str(path)), highlight=False, soft_wrap=True)
+
+
+def _print_summary(summary: pd.DataFrame) -> None:
+    """Print, for each arm of the study, where every approach ends and how much data it took to get there."""
+    approaches = ("aliasing", "filtering", "restoration", "complete")
+    printed = Table(title="Regret at the largest n, or the n from which on it is zero")
+    for name in ("d", "budget", "rate", *approaches):
+        printed.add_column(name, justify="right", no_wrap=True)
+    for arm, rows in summary.groupby(["d", "budget", "rate"]):
+        ends = zip(rows["approach"], rows["regret"], rows["zero_from"], strict=True)
+        cells = {
+            approach: f"{regret:.4f}" if math.isnan(zero_from) else f"n ≥ {zero_from:,.0f}"
+            for approach, regret, zero_from in ends
+        }
+        printed.add_row(*map(str, arm), *(cells[approach] for approach in approaches))
+    console.print(printed)

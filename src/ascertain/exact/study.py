@@ -1,0 +1,221 @@
+"""The exact study of the paper's section 5.1: regret against training size, for every approach."""
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ascertain.checks import check_count, check_rate
+from ascertain.errors import AscertainError, InputError
+from ascertain.exact.bits import count_states
+from ascertain.exact.finite import FiniteProblem
+from ascertain.exact.plan import Plan
+from ascertain.exact.planning import Approach
+from ascertain.exact.recursion import estimate, solve, solve_aliasing
+from ascertain.exact.regrets import RegretFile
+from ascertain.exact.shortcut import sample_bits, shortcut
+
+_SAVE_EVERY = 15.0  # seconds
+
+
+class Arm(NamedTuple):
+    """One problem of the study and how much of its training data is missing."""
+
+    d: int
+    budget: int
+    rate: float
+
+
+class Regret(NamedTuple):
+    """A row of the result: the regret of one approach on one training set."""
+
+    d: int
+    budget: int
+    rate: float
+    n: int
+    approach: Approach
+    horizon: int  # 1, or the budget for full planning
+    replicate: int
+    regret: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What to study; the defaults are the paper's.
+
+    The dimension sweep takes every `d` of `dims` at the smallest budget, at all rates. The budget sweep
+    takes every budget at the largest `d`, at the first rate, which is that of the main figure; the other
+    rates are for the collapse figure.
+    """
+
+    dims: Sequence[int] = (6, 8, 10)
+    budgets: Sequence[int] = (2, 3, 4)
+    rates: Sequence[float] = (0.6, 0.3, 0.5, 0.7)
+    sizes: Sequence[int] = tuple(round(10 ** (k / 4)) for k in range(4, 25))
+    replicates: int = 150
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("dims", "budgets", "rates", "sizes"):
+            values = getattr(self, name)
+            if len(values) == 0:
+                raise InputError(f"{name} is empty")
+            if len(set(values)) < len(values):
+                raise InputError(f"{name} lists a value twice: {', '.join(map(str, values))}")
+        for rate in self.rates:
+            check_rate(rate)
+        for n in self.sizes:
+            check_count("sizes", n, least=1)
+        check_count("replicates", self.replicates, least=1)
+        check_count("seed", self.seed, least=0)
+        for arm in self.arms:
+            _shortcut(arm.d, arm.budget)  # refuses what cannot be solved
+
+    @property
+    def arms(self) -> list[Arm]:
+        """Every combination of dimension, budget and rate to study."""
+        main, *others = self.rates
+        across_dims = [Arm(d, min(self.budgets), rate) for rate in (main, *others) for d in self.dims]
+        across_budgets = [Arm(max(self.dims), budget, main) for budget in self.budgets]
+        return list(dict.fromkeys(across_dims + across_budgets))
+
+
+class Task(NamedTuple):
+    """One replicate of an arm at some training sizes: the unit of parallel work."""
+
+    arm: Arm
+    sizes: tuple[int, ...]
+    replicate: int
+    seed: int
+
+
+def run_study(
+    sweep: Sweep,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> pd.DataFrame:
+    """Run a sweep and keep its regrets in `folder/regret.parquet`; what is there already is not run again.
+
+    Replicates are the outermost loop, so that an interrupted study has the same number of replicates
+    everywhere, give or take one. Everything finished is saved when this function ends, however it ends.
+
+    Parameters
+    ----------
+    sweep
+        What to study.
+    folder
+        Where to keep the result; made if it is not there.
+    jobs
+        Processes to use. The result does not depend on it.
+    on_progress
+        Called with the number of training sets done and to be done.
+
+    Returns
+    -------
+    DataFrame
+        The sweep's rows, with columns `d, budget, rate, n, approach, horizon, replicate, regret`.
+    """
+    check_count("jobs", jobs, least=1)
+    with RegretFile(folder, seed=sweep.seed) as file:
+        tasks = _missing(sweep, file.finished())
+        total, done = sum(len(task.sizes) for task in tasks), 0
+        on_progress(done, total)
+        saved = time.monotonic()
+        for task, regrets in _run(tasks, jobs):
+            file.add(regrets)
+            done += len(task.sizes)
+            on_progress(done, total)
+            if time.monotonic() - saved > _SAVE_EVERY:
+                file.save()
+                saved = time.monotonic()
+        file.save()
+        return select(file.table, sweep)
+
+
+def select(table: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
+    """Give the rows of a table of regrets that belong to a sweep."""
+    arms = pd.MultiIndex.from_tuples(sweep.arms)
+    wanted = pd.MultiIndex.from_frame(table[["d", "budget", "rate"]]).isin(arms)
+    wanted &= (table["n"].isin(sweep.sizes) & (table["replicate"] < sweep.replicates)).to_numpy()
+    return table[wanted].reset_index(drop=True)
+
+
+def regrets_of(task: Task) -> list[Regret]:
+    """Draw the training sets of a task and give the regret of every approach and horizon on each."""
+    rows = []
+    for n in task.sizes:
+        d, budget, rate = task.arm
+        # The key is what the replicate is, so that its data depend on nothing else; SFC64 is NumPy's fastest.
+        key = (task.seed, d, budget, int(np.float64(rate).view(np.uint64)), n, task.replicate)
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(key)))
+        for approach, horizon, regret in _replicate(rng, task.arm, n):
+            rows.append(Regret(*task.arm, n, approach, horizon or budget, task.replicate, regret))
+    return rows
+
+
+def _replicate(rng: np.random.Generator, arm: Arm, n: int) -> Iterator[tuple[Approach, int | None, float]]:
+    """Solve one training set by every approach; counts are shared between those that need the same."""
+    problem = _shortcut(arm.d, arm.budget)
+    space = problem.space
+    complete, masked = sample_bits(rng, arm.d, arm.budget, n, arm.rate)
+    usable = {"restoration": masked, "filtering": masked.complete(), "complete": complete}
+    known = {
+        approach: estimate(space, problem.prediction, count_states(rows, space))
+        for approach, rows in usable.items()
+    }
+    pooled = known["restoration"]
+    for horizon in (1, None):
+        aliased = solve_aliasing(space, pooled, masked, horizon)
+        yield "aliasing", horizon, problem.regret(Plan(problem, aliased, pooled.stop))
+        for approach in ("filtering", "restoration", "complete"):
+            values = solve(space, known[approach], horizon)
+            yield approach, horizon, problem.regret(Plan(problem, values, known[approach].stop))
+
+
+@lru_cache
+def _shortcut(d: int, budget: int) -> FiniteProblem:
+    return shortcut(d, budget)
+
+
+def _missing(sweep: Sweep, finished: set[tuple[int, int, float, int, int]]) -> list[Task]:
+    tasks = []
+    for replicate in range(sweep.replicates):
+        for arm in sweep.arms:
+            sizes = tuple(n for n in sweep.sizes if (*arm, n, replicate) not in finished)
+            if sizes:
+                tasks.append(Task(arm, sizes, replicate, sweep.seed))
+    return tasks
+
+
+def _run(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Iterable[Regret]]]:
+    if jobs == 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield task, regrets_of(task)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _leave_interrupts_to_the_parent)
+    try:
+        running = {pool.submit(regrets_of, task): task for task in tasks}
+        for future in as_completed(running):
+            yield running.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise AscertainError(
+            "a worker process died, perhaps for want of memory; what was finished is kept: "
+            "run the same command again, with fewer jobs, to go on"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
