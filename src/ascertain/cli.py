@@ -39,10 +39,11 @@ def main() -> None:
         sys.exit(2)
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         console.print(f"ascertain {ascertain.__version__}", highlight=False)
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -62,7 +62,8 @@ class Coding:
         return [costs[name] for name in self.features]
 
     def _numbers(self, column: "pd.Series[Any]", name: str) -> np.ndarray:
-        numbers = pd.Categorical(column, categories=self.values[name]).codes.astype(np.int64)
+        number = {value: index for index, value in enumerate(self.values[name])}
+        numbers = np.array([number.get(value, -1) for value in column])
         for row in np.flatnonzero((numbers < 0) & column.notna().to_numpy())[:1]:
             raise InputError(
                 f"column {name!r}, row {row}: the value {column.iloc[row]!r} is not one of "

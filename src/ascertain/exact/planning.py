@@ -42,10 +42,10 @@ def fit_plan(
     --------
     >>> import numpy as np
     >>> from ascertain.exact import fit_plan, shortcut
-    >>> problem = shortcut(d=6, budget=2)
-    >>> observations = problem.sample(np.random.default_rng(0), n=3000, rate=0.6)
+    >>> problem = shortcut(d=6, budget=3)
+    >>> observations = problem.sample(np.random.default_rng(0), n=5000, rate=0.6)
     >>> print(fit_plan(problem, observations, "aliasing"))
-    acquire shortcut (cost 2)
+    acquire shortcut (cost 3)
     ├─ 0: predict 0
     └─ 1: predict 1
     >>> plan = fit_plan(problem, observations, "restoration")
@@ -66,7 +66,7 @@ def fit_plan(
 
 def restricted_values(
     problem: FiniteProblem, mask: ArrayLike, horizon: int | None = None
-) -> tuple[Float[np.ndarray, "steps+1 states"], Float[np.ndarray, "steps states actions"]]:
+) -> tuple[Float[np.ndarray, "values states"], Float[np.ndarray, "steps states actions"]]:
     """Solve the training Bellman recursion under one missingness mask (equation 4), exactly.
 
     Parameters

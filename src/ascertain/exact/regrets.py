@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 import pandas as pd
 import pyarrow as pa
@@ -44,7 +43,7 @@ class RegretFile:
         self.seed = seed
         self._added: list[tuple[object, ...]] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "RegretFile":
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path.parent / ".lock").open("w")

@@ -93,32 +93,17 @@ def sample_bits(
 def bernoulli_words(
     rng: np.random.Generator, probability: float, shape: tuple[int, ...]
 ) -> UInt64[np.ndarray, "..."]:
-    """Draw words whose bits are independently one with the given probability, exactly.
+    """Draw words whose bits are independently one with the given probability.
 
-    Each bit compares a uniform number with the probability, both read one binary digit at a time: a
-    random word gives the next digit of 64 uniforms. Most comparisons are decided after a few digits;
-    words with none left to decide are dropped.
+    One random byte decides a bit unless it equals the first byte of the probability (1 in 256); then a
+    second uniform number does, so that the probability is exact.
     """
-    full = ~np.uint64(0)
-    if probability >= 1:
-        return np.full(shape, full)
-    result = np.zeros(int(np.prod(shape)), np.uint64)
-    place = np.arange(len(result))  # of the words below in the result
-    success, undecided = result.copy(), np.full(len(result), full)
-    while probability > 0 and len(place):
-        uniform = _random_words(rng, (len(place),))
-        if probability >= 0.5:  # the next digit is 1: a uniform with digit 0 is below
-            success |= undecided & ~uniform
-            undecided &= uniform
-        else:
-            undecided &= ~uniform
-        probability = (2 * probability) % 1
-        still = undecided != 0
-        if np.count_nonzero(still) < 0.7 * len(still):
-            result[place] = success
-            place, success, undecided = place[still], success[still], undecided[still]
-    result[place] = success
-    return result.reshape(shape)
+    threshold = 256 * probability
+    octets = _random_words(rng, (*shape, 8)).view(np.uint8)
+    success = octets < int(threshold)
+    undecided = np.flatnonzero(octets.ravel() == int(threshold))
+    success.reshape(-1)[undecided] = rng.random(len(undecided)) < threshold - int(threshold)
+    return np.packbits(success, axis=-1).view(np.uint64)[..., 0]
 
 
 def _blocks(d: int, budget: int) -> tuple[list[int], list[int]]:

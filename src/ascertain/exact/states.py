@@ -56,7 +56,7 @@ class StateSpace:
         return np.arange(self.children.shape[1]) < n_values[:, None]
 
     @cached_property
-    def first_edge(self) -> Int[np.ndarray, " states+1"]:
+    def first_edge(self) -> Int[np.ndarray, " starts"]:
         """State s owns the edges from `first_edge[s]` up to `first_edge[s + 1]`."""
         return np.searchsorted(self.edge_state, np.arange(len(self) + 1))
 

@@ -3,10 +3,11 @@
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -204,10 +205,16 @@ def _run(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Iterable[Regret]]
             yield task, regrets_of(task)
         return
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _leave_interrupts_to_the_parent)
+    waiting, running = iter(tasks), dict[Future[list[Regret]], Task]()
     try:
-        running = {pool.submit(regrets_of, task): task for task in tasks}
-        for future in as_completed(running):
-            yield running.pop(future), future.result()
+        while True:
+            # A few tasks ahead of the workers: enough to keep them busy, few enough to stop at once.
+            for task in islice(waiting, 4 * jobs - len(running)):
+                running[pool.submit(regrets_of, task)] = task
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
     except BrokenProcessPool as error:
         raise AscertainError(
             "a worker process died, perhaps for want of memory; what was finished is kept: "

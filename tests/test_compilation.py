@@ -1,0 +1,50 @@
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+import ascertain
+
+
+@pytest.fixture(autouse=True)
+def _restore_cache() -> Iterator[None]:
+    before = jax.config.values["jax_compilation_cache_dir"]
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_the_cache_is_private(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "xla"
+    folder.mkdir(parents=True, mode=0o777)
+    assert ascertain.enable_cache(folder) == folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert jax.config.values["jax_compilation_cache_dir"] == str(folder)
+
+
+def test_the_cache_is_in_the_users_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = ascertain.enable_cache()
+    assert folder.is_relative_to(tmp_path)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_an_unusable_cache_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ascertain.StoreError, match="file"):
+        ascertain.enable_cache(tmp_path / "file" / "xla")
+
+
+def test_importing_sets_nothing() -> None:
+    program = """
+import warnings
+import jax, numpy
+watched = lambda: (dict(jax.config.values), list(warnings.filters), str(numpy.random.get_state()))
+before = watched()
+import ascertain, ascertain.cli
+assert watched() == before
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

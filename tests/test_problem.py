@@ -1,0 +1,119 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ascertain import InputError, Problem, Table
+
+NAN, INF = float("nan"), float("inf")
+
+
+def problem(**changes: object) -> Problem:
+    arguments: dict[str, object] = {
+        "reveals": [[1, 0, 0], [0, 1, 1]],
+        "costs": [1.0, 2.0],
+        "budget": 2.0,
+        "n_classes": 2,
+        "action_names": ["age", "panel"],
+    }
+    return Problem(**(arguments | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"costs": [1.0, -2.0]}, r"cost of action 1 \('panel'\) is -2.0"),
+        ({"costs": [NAN, 2.0]}, r"cost of action 0 \('age'\) is nan"),
+        ({"costs": [INF, 2.0]}, r"cost of action 0 \('age'\) is inf"),
+        ({"costs": [1.0]}, "1 entries, but 2"),
+        ({"costs": [[1.0, 2.0]]}, r"1 dimension, got float64 with shape \(1, 2\)"),
+        ({"costs": ["a", "b"]}, "costs must be numbers"),
+        ({"reveals": [[1, 0, 0], [0, 0, 0]]}, r"action 1 \('panel'\) reveals no feature"),
+        ({"reveals": [[1, 0, 0], [0, 1, 2]]}, r"reveals\[1, 2\] is 2"),
+        ({"reveals": [1, 0]}, "reveals must be numbers in 2 dimensions"),
+        ({"reveals": [[1, 0], [1]]}, "reveals is not an array of numbers"),
+        ({"reveals": np.ones((2, 0))}, "nothing to acquire"),
+        ({"budget": 0.5}, "budget of 0.5 buys nothing: the cheapest action costs 1"),
+        ({"budget": NAN}, "budget must be finite"),
+        ({"budget": INF}, "budget must be finite"),
+        ({"budget": [1, 2]}, "budget must be numbers in 0 dimension"),
+        ({"n_classes": 1}, "n_classes must be a whole number of at least 2, got 1"),
+        ({"n_classes": True}, "n_classes must be a whole number"),
+        ({"action_names": ["age", "age"]}, "action_names has 'age' twice"),
+        ({"action_names": ["age"]}, "action_names must list 2 names"),
+        ({"feature_names": "abc"}, "feature_names must list 3 names"),
+        ({"class_names": ["sick"]}, "class_names must list 2 names"),
+    ],
+)
+def test_a_bad_problem_is_refused_by_name(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        problem(**changes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([[0.0, INF]], [0]), r"x\[0, 1\] is inf"),
+        (([[0.0, NAN]], [0], [[1, 1]]), r"x\[0, 1\] is nan but counted as measured"),
+        (([[0.0], [1.0]], [0, -1]), r"y\[1\] is -1, outside the classes"),
+        (([[0.0], [1.0]], [0, 0.5]), r"y\[1\] is 0.5, not a whole number"),
+        (([[0.0], [1.0]], [0]), "1 labels for 2 rows"),
+        (([[0.0], [1.0]], [0, 1], [[1]]), r"available has shape \(1, 1\), but x has shape \(2, 1\)"),
+        (([[0.0], [1.0]], [0, 1], [[1], [3]]), r"available\[1, 0\] is 3"),
+        (([0.0, 1.0], [0, 1]), "x must be numbers in 2 dimensions"),
+        ((np.ones((0, 2)), []), "empty"),
+    ],
+)
+def test_a_bad_table_is_refused_by_place(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Table(*arguments)  # type: ignore[arg-type]
+
+
+def test_labels_outside_the_classes_are_refused() -> None:
+    with pytest.raises(InputError, match=r"y\[1\] is 2, outside the classes 0 to 1"):
+        Table([[0.0], [1.0]], [0, 2], n_classes=2)
+
+
+def test_a_user_error_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="buys nothing"):
+        problem(budget=0.0)
+
+
+def test_cells_that_were_not_measured_hold_zero() -> None:
+    table = Table([[5.0, NAN], [6.0, 7.0]], [0, 1], available=[[1, 0], [0, 1]])
+    np.testing.assert_array_equal(table.x, [[5.0, 0.0], [0.0, 7.0]])
+    np.testing.assert_array_equal(table.available, [[True, False], [False, True]])
+
+
+def test_the_budget_has_room_for_rounding() -> None:
+    cents = Problem(np.eye(2), [0.1, 0.2], budget=0.3, n_classes=2)
+    np.testing.assert_array_equal(cents.affordable(jnp.asarray(0.1)), [True, True])
+    np.testing.assert_array_equal(cents.affordable(jnp.asarray([0.1, 0.2])), [[True, True], [True, False]])
+
+
+def test_an_action_needs_everything_it_reveals() -> None:
+    available = jnp.asarray([[True, True, False], [False, True, True]])
+    np.testing.assert_array_equal(problem().readable(available), [[True, False], [False, True]])
+
+
+def test_a_table_must_fit_its_problem() -> None:
+    problem().check(Table([[0.0, 1.0, 2.0]], [1]))
+    with pytest.raises(InputError, match="2 features, but the problem has 3"):
+        problem().check(Table([[0.0, 1.0]], [1]))
+    with pytest.raises(InputError, match="3 classes, but the problem 2"):
+        problem().check(Table([[0.0, 1.0, 2.0]], [2]))
+
+
+def test_problems_of_one_shape_share_a_program() -> None:
+    traces = 0
+
+    @jax.jit
+    def total(which: Problem) -> jax.Array:
+        nonlocal traces
+        traces += 1
+        return which.costs.sum()
+
+    renamed = problem(action_names=["sex", "scan"], costs=[3.0, 4.0], budget=4.0)
+    assert float(total(problem().without_names())) == 3.0
+    assert float(total(renamed.without_names())) == 7.0
+    assert traces == 1
