@@ -7,11 +7,12 @@ Rows are grouped by label, so that one pass counts every state under every label
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
-from ascertain.exact.states import StateSpace
+from ascertain.exact.states import Lattice, StateSpace
 
 # Words that one block of a layer of states may take: what it touches then stays in a core's cache.
 _BLOCK_WORDS = 2**18
@@ -33,6 +34,11 @@ class BitRows:
     def available(self) -> UInt64[np.ndarray, "features words"]:
         """Which rows have each feature."""
         return np.bitwise_or.reduceat(self.cells, np.cumsum((0, *self.n_values[:-1])), axis=0)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether some row lacks some feature."""
+        return bool((self.available != self.rows[None]).any())
 
     def masked(self, available: UInt64[np.ndarray, "features words"]) -> "BitRows":
         """Return the rows with only the available features left."""
@@ -75,10 +81,22 @@ def _words(columns: Iterator[np.ndarray] | list[np.ndarray]) -> UInt64[np.ndarra
 
 def count_states(rows: BitRows, space: StateSpace) -> Int[np.ndarray, "states labels"]:
     """Count, for every state and label, the rows that are known to match the state: N(s) by label."""
+    if rows.has_holes:
+        return _count(rows, space.lattice)
     counts = np.zeros((len(space), len(rows.labels)), np.int64)
+    states, lattice = space.corner
+    counts[states] = _count(rows, lattice)
+    for states, origins, siblings in space.completions:
+        # The states themselves are among the siblings, and still count nothing.
+        counts[states] = counts[origins] - counts[siblings].sum(axis=1)
+    return counts
+
+
+def _count(rows: BitRows, lattice: Lattice) -> Int[np.ndarray, "states labels"]:
+    counts = np.zeros((len(lattice.parent), len(rows.labels)), np.int64)
     for label, part in enumerate(rows.labels):
-        for block in _blocks(part, space.layers):
-            for layer, matched in _matches(rows, space, block, len(space.layers)):
+        for block in _blocks(part, lattice.layers):
+            for layer, matched in _matches(rows, lattice, block, len(lattice.layers)):
                 counts[layer, label] += _popcount(matched)
     return counts
 
@@ -100,11 +118,12 @@ def count_first_available(
     ranked, states = ranked[lengths > 0], states[longest_first][lengths > 0]
     if len(states) == 0:
         return counts
-    depth = 1 + next(d for d, layer in enumerate(space.layers) if states.max() < layer.stop)
+    layers = space.lattice.layers
+    depth = 1 + next(d for d, layer in enumerate(layers) if states.max() < layer.stop)
     tally = np.zeros(ranked.shape, np.int64)
-    for block in _blocks(slice(0, len(rows.rows)), space.layers[:depth]):
+    for block in _blocks(slice(0, len(rows.rows)), layers[:depth]):
         left = np.empty((len(states), block.stop - block.start), np.uint64)
-        for layer, matched in _matches(rows, space, block, depth):
+        for layer, matched in _matches(rows, space.lattice, block, depth):
             mine = np.flatnonzero((layer.start <= states) & (states < layer.stop))
             left[mine] = matched[states[mine] - layer.start]
         available = rows.available[:, block]
@@ -125,15 +144,16 @@ def _blocks(words: slice, layers: tuple[slice, ...]) -> Iterator[slice]:
 
 
 def _matches(
-    rows: BitRows, space: StateSpace, block: slice, depth: int
+    rows: BitRows, lattice: Lattice, block: slice, depth: int
 ) -> Iterator[tuple[slice, UInt64[np.ndarray, "layer words"]]]:
     """Give, layer by layer, the rows of a block that match each state."""
+    layers, parent, cell = lattice
     cells = rows.cells[:, block]
     matched = rows.rows[None, block]
-    yield space.layers[0], matched
-    for previous, layer in zip(space.layers[: depth - 1], space.layers[1:depth], strict=True):
-        matched = matched[space.parent[layer] - previous.start]
-        matched &= cells[space.cell[layer]]
+    yield layers[0], matched
+    for previous, layer in pairwise(layers[:depth]):
+        matched = matched[parent[layer] - previous.start]
+        matched &= cells[cell[layer]]
         yield layer, matched
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -309,13 +310,14 @@ def _state_mass(space: StateSpace, atoms: Atoms) -> Float[np.ndarray, "states la
     weights[np.arange(len(atoms.y)), atoms.y] = atoms.probability
     has_cell = np.stack([atoms.x[:, a] == v for a, k in enumerate(atoms.n_values) for v in range(k)])
     mass = np.zeros((len(space), atoms.n_labels))
-    block = max(1, 2**24 // max(layer.stop - layer.start for layer in space.layers))
+    layers, parent, cell = space.lattice
+    block = max(1, 2**24 // max(layer.stop - layer.start for layer in layers))
     for start in range(0, len(atoms.y), block):
         part = slice(start, start + block)
         matched = np.ones((1, len(weights[part])), bool)
         mass[0] += weights[part].sum(axis=0)
-        for previous, layer in zip(space.layers, space.layers[1:], strict=False):
-            matched = matched[space.parent[layer] - previous.start] & has_cell[space.cell[layer], part]
+        for previous, layer in pairwise(layers):
+            matched = matched[parent[layer] - previous.start] & has_cell[cell[layer], part]
             mass[layer] += matched @ weights[part]
     return mass
 

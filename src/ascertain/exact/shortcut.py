@@ -1,5 +1,6 @@
 """The shortcut problem, example 1 of the paper, and a fast sampler of its training data."""
 
+import math
 from functools import reduce
 
 import numpy as np
@@ -12,6 +13,7 @@ from ascertain.exact.finite import MAX_ATOMS, Atoms, FiniteProblem
 
 SHORTCUT = 3  # the number of the shortcut feature
 _FLIP = 0.25  # how often the shortcut is wrong
+_DRAWN_AT_ONCE = 2048  # words, so that their random bytes stay in a core's cache
 
 
 def shortcut(d: int, budget: int) -> FiniteProblem:
@@ -98,12 +100,16 @@ def bernoulli_words(
     One random byte decides a bit unless it equals the first byte of the probability (1 in 256); then a
     second uniform number does, so that the probability is exact.
     """
+    words = np.empty(math.prod(shape), np.uint64)
     threshold = 256 * probability
-    octets = _random_words(rng, (*shape, 8)).view(np.uint8)
-    success = octets < int(threshold)
-    undecided = np.flatnonzero(octets.ravel() == int(threshold))
-    success.reshape(-1)[undecided] = rng.random(len(undecided)) < threshold - int(threshold)
-    return np.packbits(success, axis=-1).view(np.uint64)[..., 0]
+    for start in range(0, len(words), _DRAWN_AT_ONCE):
+        block = words[start : start + _DRAWN_AT_ONCE]
+        octets = _random_words(rng, (8 * len(block),)).view(np.uint8)
+        success = octets < int(threshold)
+        undecided = np.flatnonzero(octets == int(threshold))
+        success[undecided] = rng.random(len(undecided)) < threshold - int(threshold)
+        block[:] = np.packbits(success).view(np.uint64)
+    return words.reshape(shape)
 
 
 def _blocks(d: int, budget: int) -> tuple[list[int], list[int]]:

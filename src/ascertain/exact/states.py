@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,14 @@ MAX_STATES = 200_000  # seconds of work and some hundred megabytes
 
 # Costs are added as whole multiples of this part of max(1, budget): sums then do not depend on their order.
 _COST_RESOLUTION = 1e-9
+
+
+class Lattice(NamedTuple):
+    """States in layers, each but the first being a state of the layer before plus one cell."""
+
+    layers: tuple[slice, ...]  # the states with 0, 1, 2, ... acquired features
+    parent: Int[np.ndarray, " states"]
+    cell: Int[np.ndarray, " states"]  # the cell added to the parent
 
 
 class Step(NamedTuple):
@@ -38,12 +47,10 @@ class StateSpace:
     costs: tuple[float, ...]
     budget: float
     values: Int[np.ndarray, "states features"]  # -1 where not acquired
-    layers: tuple[slice, ...]  # the states with 0, 1, 2, ... acquired features
-    parent: Int[np.ndarray, " states"]  # the state without its last feature
-    cell: Int[np.ndarray, " states"]  # the cell added to the parent
+    lattice: Lattice
     edge_state: Int[np.ndarray, " edges"]
     edge_action: Int[np.ndarray, " edges"]
-    children: Int[np.ndarray, "edges max_values"]  # the state after each value; 0 beyond the last value
+    children: Int[np.ndarray, "edges max_values"]  # the state after each value; the last one repeats
     remaining: Int[np.ndarray, " states"]  # the most acquisitions that can still follow
 
     def __len__(self) -> int:
@@ -59,6 +66,37 @@ class StateSpace:
     def first_edge(self) -> Int[np.ndarray, " starts"]:
         """State s owns the edges from `first_edge[s]` up to `first_edge[s + 1]`."""
         return np.searchsorted(self.edge_state, np.arange(len(self) + 1))
+
+    @cached_property
+    def corner(self) -> tuple[Int[np.ndarray, " kept"], Lattice]:
+        """The states none of whose features has its last value, and how they are built from each other.
+
+        Where every row has every feature, all other counts follow from theirs; see `completions`.
+        """
+        kept = self._n_last_values == 0
+        number = np.cumsum(kept) - 1
+        starts = [0, *(int(number[layer.stop - 1]) + 1 for layer in self.lattice.layers)]
+        layers = tuple(slice(*ends) for ends in pairwise(starts) if ends[0] < ends[1])
+        return np.flatnonzero(kept), Lattice(
+            layers, number[self.lattice.parent[kept]], self.lattice.cell[kept]
+        )
+
+    @cached_property
+    def completions(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """The other states, in an order in which each can be completed from those before it.
+
+        Each comes with a state that it extends by a feature's last value, and with all extensions of that
+        state by the feature: a state's rows are those of the former less those with other values.
+        """
+        edge_to = np.zeros(len(self), np.int64)
+        edge_to[self.children[:, -1]] = np.arange(len(self.children))
+        rounds = [np.flatnonzero(self._n_last_values == n) for n in range(1, self._n_last_values.max() + 1)]
+        edges = [edge_to[states] for states in rounds]
+        return [(s, self.edge_state[e], self.children[e]) for s, e in zip(rounds, edges, strict=True)]
+
+    @cached_property
+    def _n_last_values(self) -> Int[np.ndarray, " states"]:
+        return (self.values == np.array(self.n_values) - 1).sum(axis=1)
 
     def steps(self, horizon: int | None) -> Iterator[Step]:
         """Give the steps of backward induction, as many as `horizon` (None: to the end of the budget).
@@ -125,9 +163,7 @@ def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget
         costs=costs,
         budget=budget,
         values=states.values,
-        layers=tuple(slices),
-        parent=states.parent,
-        cell=states.cell,
+        lattice=Lattice(tuple(slices), states.parent, states.cell),
         edge_state=edge_state,
         edge_action=edge_action,
         children=children,
@@ -193,7 +229,7 @@ def _edges(states: _Layer, rules: _Rules) -> tuple[np.ndarray, np.ndarray, np.nd
         found = by_key[np.searchsorted(states.key, states.key[who, None] + words, sorter=by_key)]
         owners.append(who)
         actions.append(np.full(len(who), feature))
-        children.append(np.pad(found, ((0, 0), (0, max(rules.n_values) - n_values))))
+        children.append(np.pad(found, ((0, 0), (0, max(rules.n_values) - n_values)), "edge"))
     owner, action = np.concatenate(owners), np.concatenate(actions)
     order = np.lexsort((action, owner))
     return owner[order], action[order], np.concatenate(children)[order]
