@@ -86,8 +86,8 @@ def main() -> None:
         regrets_of(Task(arm, tuple(sweep.sizes), replicate=0, seed=0))
     seconds = time.perf_counter() - start
     console.print(
-        f"One replicate of the study ({len(sweep.arms)} arms, {len(sweep.sizes)} sizes): {seconds:.2f} s of one "
-        f"core; {sweep.replicates} on {cores} cores: about {seconds * sweep.replicates / cores:.0f} s"
+        f"One replicate of the study ({len(sweep.arms)} arms, {len(sweep.sizes)} sizes): {seconds:.2f} s of "
+        f"one core; {sweep.replicates} on {cores} cores: about {seconds * sweep.replicates / cores:.0f} s"
     )
     start = time.perf_counter()
     regrets_of(Task(Arm(10, 4, RATE), (10**6,), replicate=0, seed=0))
