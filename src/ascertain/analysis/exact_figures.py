@@ -24,7 +24,7 @@ _TITLES = {
     "filtering": "(b) Filtering",
     "restoration": "(c) Generative restoration",
 }
-_APPROACH_COLOURS = {"aliasing": "#C4622D", "filtering": "#2171B5", "restoration": "#2E8B57"}
+_APPROACH_COLOURS = {"aliasing": "#B5479B", "filtering": "#4C92D9", "restoration": "#0E7A4A"}
 _BLUES = ("#6BAED6", "#2171B5", "#08306B")
 _ORANGES = ("#FD8D3C", "#D94801", "#7F2704")
 _RATE_STYLES: tuple[Any, ...] = (":", "-", "--", "-.")
@@ -184,7 +184,7 @@ def availability() -> Figure:
             if observed[row, column]:
                 filled = {"facecolor": "#5B6770", "edgecolor": "none"}
             elif approach == "restoration":
-                filled = {"facecolor": "#A9D6B8", "edgecolor": "none"}
+                filled = {"facecolor": "#9FCDB4", "edgecolor": "none"}
             ax.add_patch(Rectangle((column + 0.08, row + 0.08), 0.84, 0.84, **filled))
         used = complete if approach == "filtering" else range(len(observed))
         first, last = min(used), max(used)
@@ -199,7 +199,7 @@ def availability() -> Figure:
     legend = [
         Patch(facecolor="#5B6770"),
         Patch(facecolor="white", edgecolor=GRID),
-        Patch(facecolor="#A9D6B8"),
+        Patch(facecolor="#9FCDB4"),
     ]
     names = ["observed", "missing (MCAR, $p = 0.3$)", "generated"]
     figure.legend(legend, names, loc="outside lower center", ncols=3)

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from ascertain.files import replacing
 
 TEXT_WIDTH = 5.5  # inches, the paper's
-INK = "#222222"
+INK = "#0B0B0B"
 MUTED = "#9A9994"
-GRID = "#E4E3DF"
+GRID = "#D8D7D2"
 
 _RC: dict[Any, Any] = {
     "font.size": 8,

@@ -1,0 +1,96 @@
+"""The places where the paper's text and its reference implementation, AFABench, do not do the same."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ascertain.errors import InputError
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How to read the paper where its text and its reference implementation differ.
+
+    Two values are named: `PAPER`, the text's formalism (the default everywhere), and `AFABENCH`, the
+    reference implementation, for comparing numbers. Settings of a method are not protocol.
+    """
+
+    name: str
+
+    affordability: Literal["illegal", "blind"]
+    """What becomes of actions that the rest of the budget cannot pay. `illegal`: they cannot be chosen, in
+    training or evaluation. `blind`: the policy does not see the budget; training ends after the action
+    that exceeds it, and at evaluation the first unaffordable choice stops."""
+
+    greedy_horizon: Literal["affordable", "steps"]
+    """How long GDFS and DIME acquire in training: while something is affordable, or a fixed number of steps."""
+
+    aaco_no_support: Literal["exclude", "infinite"]
+    """AACO's training rows that share no feature with the query. `exclude`: they are no neighbours, and
+    all rows are when none shares any. `infinite`: their distance is, so that the first k rows are
+    neighbours of the empty query."""
+
+    aaco_groups: Literal["subsets", "one_step"]
+    """What AACO searches where actions reveal groups: subsets of actions within the remaining budget, or
+    single actions."""
+
+    aaco_fallback: Literal["best_action", "lowest_index"]
+    """What AACO acquires when nothing beats stopping but it must go on."""
+
+    ol_availability: Literal["respect", "ignore"]
+    """Whether OL's pretraining respects availability, or takes missing cells for observed zeros."""
+
+    gdfs_cost: Literal["log", "log_then_divide"]
+    """How GDFS weighs costs: logits - log c throughout, or logits - log c in training and logits / c when
+    acting."""
+
+    dime_shared_updates: Literal[1, 2]
+    """How often DIME's optimiser updates the layers that its two networks share, per step."""
+
+    standardise: Literal["train", "all"]
+    """The rows whose mean and deviation standardise a dataset (and impute, where the reference imputes): the
+    training split, or all rows where the reference does so."""
+
+    pretrain_mask: Literal["action", "column"]
+    """What pretraining hides at random: what an action reveals as a whole, or single columns."""
+
+    ray_fit: Literal["damaged", "all"]
+    """The cells that the recovery slope is fitted to: those with damage of at least 0.01, or all."""
+
+
+PAPER = Protocol(
+    name="paper",
+    affordability="illegal",
+    greedy_horizon="affordable",
+    aaco_no_support="exclude",
+    aaco_groups="subsets",
+    aaco_fallback="best_action",
+    ol_availability="respect",
+    gdfs_cost="log",
+    dime_shared_updates=1,
+    standardise="train",
+    pretrain_mask="action",
+    ray_fit="damaged",
+)
+
+AFABENCH = Protocol(
+    name="afabench",
+    affordability="blind",
+    greedy_horizon="steps",
+    aaco_no_support="infinite",
+    aaco_groups="one_step",
+    aaco_fallback="lowest_index",
+    ol_availability="ignore",
+    gdfs_cost="log_then_divide",
+    dime_shared_updates=2,
+    standardise="all",
+    pretrain_mask="column",
+    ray_fit="all",
+)
+
+
+def protocol(name: str) -> Protocol:
+    """Give a protocol by its name, `paper` or `afabench`."""
+    named = {each.name: each for each in (PAPER, AFABENCH)}
+    if name not in named:
+        raise InputError(f"no protocol is called {name!r}; there are {' and '.join(named)}")
+    return named[name]
