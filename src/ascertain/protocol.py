@@ -22,7 +22,7 @@ class Protocol:
     that exceeds it, and at evaluation the first unaffordable choice stops."""
 
     greedy_horizon: Literal["affordable", "steps"]
-    """How long GDFS and DIME acquire in training: while something is affordable, or a fixed number of steps."""
+    """How long GDFS and DIME acquire in training: while something is affordable, or for so many steps."""
 
     aaco_no_support: Literal["exclude", "infinite"]
     """AACO's training rows that share no feature with the query. `exclude`: they are no neighbours, and
