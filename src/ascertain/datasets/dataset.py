@@ -1,0 +1,132 @@
+"""A dataset: rows, the problem they pose, and how they are split and preprocessed."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.model_selection import train_test_split
+
+from ascertain.checks import check_count
+from ascertain.errors import InputError
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+
+Metric = Literal["accuracy", "macro_f1"]
+
+N_SPLITS = 5
+_FIRST_SEED = 42  # of split 0; split i uses 42 + i
+_TEST_SEED = 100  # of the test set that all stratified splits share
+
+
+class Rows(NamedTuple):
+    """Features as they come, NaN where not measured, and class numbers."""
+
+    x: Float[np.ndarray, "instances features"]
+    y: Int[np.ndarray, " instances"]
+
+
+class Split(NamedTuple):
+    """The three parts of a dataset, preprocessed."""
+
+    train: Table
+    valid: Table
+    test: Table
+
+
+class Preprocessing(NamedTuple):
+    """What happens to the features before anything is learned from them."""
+
+    scale: bool = True  # to mean 0 and (population) deviation 1
+    impute: bool = False  # missing cells by the mean, as the reference implementation does
+    over_all_rows: bool = True  # whether the reference takes these statistics from all rows
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows with a problem, its budgets, and the reference's way of splitting and preprocessing them.
+
+    Attributes
+    ----------
+    name
+        The name in the catalog.
+    problem
+        Actions, what they reveal and cost, classes, names; its budget is the largest of `budgets`.
+    budgets
+        The budgets that results are reported at, ascending.
+    metric
+        The score that is reported: accuracy, or the macro-averaged F1.
+    draw
+        Gives the rows for a seed. Real data are the same for every seed; synthetic data are drawn with it.
+    stratified
+        Whether splits are stratified by class and share one test set.
+    preprocessing
+        What happens to the features.
+    source, licence
+        Where the rows come from and on what terms.
+    """
+
+    name: str
+    problem: Problem
+    budgets: tuple[float, ...]
+    metric: Metric
+    draw: Callable[[int], Rows]
+    stratified: bool
+    preprocessing: Preprocessing
+    source: str
+    licence: str
+
+    def split(self, index: int, protocol: Protocol = PAPER) -> Split:
+        """Give train, validation and test tables (60, 20 and 20%) of one of the five splits.
+
+        Parameters
+        ----------
+        index
+            Which split, from 0; its seed is 42 + index.
+        protocol
+            Its `standardise` says whether features are imputed and scaled by the statistics of the
+            training part or, where the reference does so, of all rows.
+        """
+        seed = _FIRST_SEED + check_count("split", index, least=0)
+        rows = self.draw(seed)
+        parts = _stratified_parts(rows.y, seed) if self.stratified else _shuffled_parts(len(rows.y), seed)
+        everything = protocol.standardise == "all" and self.preprocessing.over_all_rows
+        x = self._preprocess(rows.x, slice(None) if everything else parts[0])
+        return Split(*(Table(x[part], rows.y[part], n_classes=self.problem.n_classes) for part in parts))
+
+    def at(self, budget: float) -> "Dataset":
+        """Give the same dataset with another budget to plan for."""
+        names = {n: getattr(self.problem, n) for n in ("action_names", "feature_names", "class_names")}
+        arrays = (np.asarray(self.problem.reveals), np.asarray(self.problem.costs))
+        return replace(self, problem=Problem(*arrays, budget, self.problem.n_classes, **names))
+
+    def _preprocess(self, x: np.ndarray, fitted_on: slice | np.ndarray) -> np.ndarray:
+        known = x[fitted_on]
+        if self.preprocessing.impute or self.preprocessing.scale:
+            for column in np.flatnonzero(np.isnan(known).all(axis=0))[:1]:
+                name = self.problem.feature_names[column] if self.problem.feature_names else column
+                raise InputError(f"{self.name}: no training row has the feature {name!r}")
+            mean = np.nanmean(known, axis=0)
+        if self.preprocessing.impute:
+            x, known = (np.where(np.isnan(part), mean, part) for part in (x, known))
+        if self.preprocessing.scale:
+            deviation = np.nanstd(known, axis=0)
+            x = (x - mean) / np.where(deviation > 0, deviation, 1.0)
+        return x
+
+
+def _shuffled_parts(n: int, seed: int) -> list[np.ndarray]:
+    """Split as the reference does: a shuffled list, cut at 60% and 80%."""
+    order = list(range(n))
+    random.Random(seed).shuffle(order)
+    ends = int(0.6 * n), int(0.6 * n) + int(0.2 * n)
+    return np.split(np.array(order), ends)
+
+
+def _stratified_parts(y: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Split as the reference does: one test set for all seeds, the rest by seed, both stratified."""
+    rest, test = train_test_split(np.arange(len(y)), test_size=0.2, random_state=_TEST_SEED, stratify=y)
+    train, valid = train_test_split(rest, test_size=0.25, random_state=seed, stratify=y[rest])
+    return [train, valid, test]
