@@ -85,11 +85,15 @@ def test_exact_writes_a_table_and_figures_and_says_where(
     ("option", "value", "message"),
     [
         ("--dims", "six", "not a list of numbers"),
-        ("--dims", "6.5", "not a whole number"),
+        ("--dims", "6.5", "Invalid value for --dims: 6.5 in '6.5' is not a whole number"),
         ("--dims", "inf", "not a whole number"),
         ("--dims", "3", "d must be"),
         ("--dims", "6,6", "lists a value twice"),
         ("--dims", "30", "2^30 atoms"),
+        ("--dims", "3e9", "2^3000000000 atoms"),
+        ("--sizes", "1e16", "sizes must be at most"),
+        ("--sizes", "10.5", "Invalid value for --sizes"),
+        ("--replicates", "99999999999999999999", "replicates must be at most"),
         ("--budgets", "1", "budget must be"),
         ("--budgets", "4", "d must be at least twice the budget"),
         ("--budgets", "", "not a list of numbers"),
@@ -131,6 +135,14 @@ def test_an_out_that_is_a_file(
         assert (tmp_path / "file").read_text() == "kept"
 
 
+def test_a_figure_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exact-study.png").mkdir()
+    assert run(monkeypatch, "exact", *SMALL, "--out", str(tmp_path)) == 2
+    assert "exact-study.png" in capsys.readouterr().err
+
+
 def test_the_result_does_not_depend_on_the_number_of_jobs(tmp_path: Path) -> None:
     for jobs in ("1", "2"):
         command = ascertain_command("exact", *SMALL, "--jobs", jobs, "--out", str(tmp_path / jobs))
@@ -150,9 +162,9 @@ def test_an_interrupted_run_leaves_what_is_done_and_goes_on(tmp_path: Path) -> N
         arguments(10**5, "a"), stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 60
-    while not (tmp_path / "a/.lock").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(6)
+    while not (tmp_path / "a/regret.parquet").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)  # the first result is saved at once
+    time.sleep(0.5)
     os.killpg(long_run.pid, signal.SIGINT)  # as Ctrl-C does: to the whole group
     _, shown = long_run.communicate(timeout=60)
     assert long_run.returncode == 130

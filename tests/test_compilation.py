@@ -1,3 +1,4 @@
+import os
 import stat
 import subprocess
 import sys
@@ -19,10 +20,27 @@ def _restore_cache() -> Iterator[None]:
 
 def test_the_cache_is_private(tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "xla"
-    folder.mkdir(parents=True, mode=0o777)
     assert ascertain.enable_cache(folder) == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert jax.config.values["jax_compilation_cache_dir"] == str(folder)
+
+
+def test_a_folder_that_others_can_write_to_is_refused_and_left_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(ascertain.StoreError, match="open to others; close it with: chmod 700"):
+        ascertain.enable_cache(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(ascertain.StoreError, match="belongs to another user"):
+        ascertain.enable_cache(tmp_path)
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(ascertain.InputError, match="empty"):
+        ascertain.enable_cache("")
 
 
 def test_the_cache_is_in_the_users_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from ascertain import InputError, Problem, Table
@@ -26,17 +27,19 @@ def problem(**changes: object) -> Problem:
         ({"costs": [NAN, 2.0]}, r"cost of action 0 \('age'\) is nan"),
         ({"costs": [INF, 2.0]}, r"cost of action 0 \('age'\) is inf"),
         ({"costs": [1.0]}, "1 entries, but 2"),
-        ({"costs": [[1.0, 2.0]]}, r"1 dimension, got float64 with shape \(1, 2\)"),
-        ({"costs": ["a", "b"]}, "costs must be numbers"),
+        ({"costs": [[1.0, 2.0]]}, r"costs must be a sequence of numbers, got an array of shape \(1, 2\)"),
+        ({"costs": ["a", "b"]}, r"costs\[0\] is .*'a'.*, not a number"),
+        ({"costs": [1e39, 1.0]}, "the cost of action 0"),
+        ({"budget": 1e39}, "budget must be finite"),
         ({"reveals": [[1, 0, 0], [0, 0, 0]]}, r"action 1 \('panel'\) reveals no feature"),
         ({"reveals": [[1, 0, 0], [0, 1, 2]]}, r"reveals\[1, 2\] is 2"),
-        ({"reveals": [1, 0]}, "reveals must be numbers in 2 dimensions"),
+        ({"reveals": [1, 0]}, "reveals must be a table of numbers"),
         ({"reveals": [[1, 0], [1]]}, "reveals is not an array of numbers"),
         ({"reveals": np.ones((2, 0))}, "nothing to acquire"),
         ({"budget": 0.5}, "budget of 0.5 buys nothing: the cheapest action costs 1"),
         ({"budget": NAN}, "budget must be finite"),
         ({"budget": INF}, "budget must be finite"),
-        ({"budget": [1, 2]}, "budget must be numbers in 0 dimension"),
+        ({"budget": [1, 2]}, "budget must be a number, got an array"),
         ({"n_classes": 1}, "n_classes must be a whole number of at least 2, got 1"),
         ({"n_classes": True}, "n_classes must be a whole number"),
         ({"action_names": ["age", "age"]}, "action_names has 'age' twice"),
@@ -60,8 +63,12 @@ def test_a_bad_problem_is_refused_by_name(changes: dict[str, object], message: s
         (([[0.0], [1.0]], [0]), "1 labels for 2 rows"),
         (([[0.0], [1.0]], [0, 1], [[1]]), r"available has shape \(1, 1\), but x has shape \(2, 1\)"),
         (([[0.0], [1.0]], [0, 1], [[1], [3]]), r"available\[1, 0\] is 3"),
-        (([0.0, 1.0], [0, 1]), "x must be numbers in 2 dimensions"),
+        (([0.0, 1.0], [0, 1]), "x must be a table of numbers"),
         ((np.ones((0, 2)), []), "empty"),
+        (([[1e39]], [0]), r"x\[0, 0\] is 1e\+39 .* finite in single precision"),
+        (([[1.0]], [1e10]), r"y\[0\] is 10000000000, outside the classes"),
+        (([[1.0]], [INF]), r"y\[0\] is inf, not a whole number"),
+        (([["a", 1.0]], [0]), r"x\[0, 0\] is .*'a'.*, not a number"),
     ],
 )
 def test_a_bad_table_is_refused_by_place(arguments: tuple[object, ...], message: str) -> None:
@@ -85,6 +92,13 @@ def test_cells_that_were_not_measured_hold_zero() -> None:
     np.testing.assert_array_equal(table.available, [[True, False], [False, True]])
 
 
+def test_tables_come_from_frames_with_any_kind_of_hole() -> None:
+    frame = pd.DataFrame({"a": [True, False], "b": pd.array([1, None], "Int64"), "c": [None, 2.5]})
+    table = Table(frame, [0, 1])
+    np.testing.assert_array_equal(table.x, [[1.0, 1.0, 0.0], [0.0, 0.0, 2.5]])
+    np.testing.assert_array_equal(table.available, [[True, True, False], [True, False, True]])
+
+
 def test_the_budget_has_room_for_rounding() -> None:
     cents = Problem(np.eye(2), [0.1, 0.2], budget=0.3, n_classes=2)
     np.testing.assert_array_equal(cents.affordable(jnp.asarray(0.1)), [True, True])
@@ -100,7 +114,9 @@ def test_a_table_must_fit_its_problem() -> None:
     problem().check(Table([[0.0, 1.0, 2.0]], [1]))
     with pytest.raises(InputError, match="2 features, but the problem has 3"):
         problem().check(Table([[0.0, 1.0]], [1]))
-    with pytest.raises(InputError, match="3 classes, but the problem 2"):
+    with pytest.raises(
+        InputError, match="3 classes, but the problem has 2; give the table's number with n_classes="
+    ):
         problem().check(Table([[0.0, 1.0, 2.0]], [2]))
 
 
@@ -113,7 +129,12 @@ def test_problems_of_one_shape_share_a_program() -> None:
         traces += 1
         return which.costs.sum()
 
+    @jax.jit
+    def total_unnamed(which: Problem) -> jax.Array:
+        return total(which.without_names())  # also while traced
+
     renamed = problem(action_names=["sex", "scan"], costs=[3.0, 4.0], budget=4.0)
     assert float(total(problem().without_names())) == 3.0
     assert float(total(renamed.without_names())) == 7.0
     assert traces == 1
+    assert float(total_unnamed(renamed)) == 7.0

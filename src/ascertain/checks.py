@@ -1,31 +1,39 @@
 """Checks of what callers pass: each returns a clean value or raises an error that names the offender."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from numbers import Real
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from ascertain.errors import InputError
 
 # A budget is exceeded only beyond this part of max(1, budget), so that 0.1 + 0.2 fits a budget of 0.3.
 BUDGET_TOLERANCE = 1e-6
+_LARGEST_AMOUNT = 1e30  # sums of costs stay finite in single precision
 
 
 def check_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
     """Return `values` as floats in `ndim` dimensions."""
     array = _array(what, values)
-    if array.dtype.kind not in "fiub" or array.ndim != ndim:
-        raise InputError(
-            f"{what} must be numbers in {ndim} dimension{'s' if ndim > 1 else ''}, "
-            f"got {array.dtype} with shape {array.shape}"
-        )
+    if array.ndim != ndim:
+        shape = {0: "a number", 1: "a sequence of numbers", 2: "a table of numbers"}[ndim]
+        raise InputError(f"{what} must be {shape}, got an array of shape {array.shape}")
+    if array.dtype.kind not in "fiub":
+        for index in np.argwhere([_number(value) is None for value in array.flat])[:1]:
+            place = np.array(np.unravel_index(index[0], array.shape), int) if ndim else np.array([], int)
+            raise InputError(f"{what}{_place(place)} is {array.flat[index[0]]!r}, not a number")
+        return np.array([_number(value) for value in array.flat], np.float64).reshape(array.shape)
     return array.astype(np.float64)
 
 
 def check_whole_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
     """Return `values` as integers in `ndim` dimensions; whole floats are taken as such."""
     array = check_numbers(what, values, ndim)
-    for index in np.argwhere(array != np.round(array))[:1]:
+    whole = (array == np.round(array)) & (np.abs(array) < 2**53)  # what a float holds exactly
+    for index in np.argwhere(~whole)[:1]:
         raise InputError(f"{what}{_place(index)} is {array[tuple(index)]}, not a whole number")
     return array.astype(np.int64)
 
@@ -39,11 +47,11 @@ def check_mask(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
 
 
 def check_labels(what: str, labels: ArrayLike, rows: int, n_classes: int | None) -> np.ndarray:
-    """Return one label per row, each below `n_classes` where that is given."""
+    """Return one label per row, each below `n_classes` where that is given (and below 2^31)."""
     array = check_whole_numbers(what, labels, ndim=1)
     if len(array) != rows:
         raise InputError(f"{what} has {len(array)} labels for {rows} rows")
-    outside = array < 0 if n_classes is None else (array < 0) | (array >= n_classes)
+    outside = (array < 0) | (array >= (2**31 if n_classes is None else n_classes))
     for row in np.flatnonzero(outside)[:1]:
         allowed = "0 and up" if n_classes is None else f"0 to {n_classes - 1}"
         raise InputError(f"{what}[{row}] is {array[row]}, outside the classes {allowed}")
@@ -59,16 +67,21 @@ def check_count(what: str, value: int, least: int) -> int:
 
 def check_rate(rate: float) -> float:
     """Return a missingness rate in [0, 1)."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+    if not (is_real(rate) and 0 <= rate < 1):
         raise InputError(f"rate must be at least 0 and below 1, got {rate!r}")
     return float(rate)
+
+
+def is_real(value: object) -> bool:
+    """Whether a value is a real number, Python's or NumPy's (and no boolean)."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_names(what: str, names: Sequence[str] | None, expected: int) -> tuple[str, ...] | None:
     """Return `expected` distinct names, or None where none are given."""
     if names is None:
         return None
-    if isinstance(names, str) or len(names) != expected:
+    if isinstance(names, str) or not isinstance(names, Sized) or len(names) != expected:
         raise InputError(f"{what} must list {expected} names, got {names!r}")
     seen: set[str] = set()
     for name in map(str, names):
@@ -83,7 +96,7 @@ def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
     prices = check_numbers("costs", costs, ndim=1)
     if len(prices) != len(names):
         raise InputError(f"costs has {len(prices)} entries, but {len(names)} are to be priced")
-    for index in np.flatnonzero(~np.isfinite(prices) | (prices < 0))[:1]:
+    for index in np.flatnonzero(~((prices >= 0) & (prices <= _LARGEST_AMOUNT)))[:1]:
         raise InputError(f"the cost of {names[index]} is {prices[index]}; costs are finite and not negative")
     return prices
 
@@ -91,7 +104,7 @@ def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
 def check_budget(budget: ArrayLike, costs: np.ndarray) -> float:
     """Return a finite budget that pays for at least the cheapest of the costs."""
     amount = float(check_numbers("budget", budget, ndim=0))
-    if not np.isfinite(amount):
+    if not abs(amount) <= _LARGEST_AMOUNT:
         raise InputError(f"budget must be finite, got {amount}; to buy everything use the sum of the costs")
     if amount + BUDGET_TOLERANCE * max(1.0, amount) < costs.min():
         raise InputError(f"a budget of {amount:g} buys nothing: the cheapest action costs {costs.min():g}")
@@ -103,6 +116,13 @@ def _array(what: str, values: ArrayLike) -> np.ndarray:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} is not an array of numbers: {error}") from error
+
+
+def _number(value: Any) -> float | None:
+    """Read a number; None and pandas' NA are missing ones. Give None for anything else."""
+    if value is None or value is pd.NA:
+        return float("nan")
+    return float(value) if isinstance(value, Real) else None
 
 
 def _place(index: np.ndarray) -> str:

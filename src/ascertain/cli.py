@@ -29,12 +29,14 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
 console = Console()
 errors = Console(stderr=True)
 
+_JOBS = min(os.cpu_count() or 1, 8)
+
 
 def main() -> None:
-    """Run the command line; what a user did wrong is one line and exit code 2."""
+    """Run the command line; what a user can put right is a short message and exit code 2."""
     try:
         app()
-    except AscertainError as error:
+    except (AscertainError, OSError) as error:
         errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
 
@@ -60,19 +62,20 @@ def _ascertain(
         errors.print(f"[yellow]Warning:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(option: str, text: str) -> list[float]:
     """Read numbers separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 10,100") from error
+        problem = f"{text!r} is not a list of numbers such as 10,100"
+        raise typer.BadParameter(problem, param_hint=option) from error
 
 
-def _whole_numbers(text: str) -> list[int]:
-    numbers = _numbers(text)
+def _whole_numbers(option: str, text: str) -> list[int]:
+    numbers = _numbers(option, text)
     for number in numbers:
         if not number.is_integer():
-            raise typer.BadParameter(f"{number:g} in {text!r} is not a whole number")
+            raise typer.BadParameter(f"{number:g} in {text!r} is not a whole number", param_hint=option)
     return [int(number) for number in numbers]
 
 
@@ -111,7 +114,7 @@ def exact(
         typer.Option(
             help="Processes; the result does not depend on it.", show_default="one per core, at most 8"
         ),
-    ] = min(os.cpu_count() or 1, 8),
+    ] = _JOBS,
     out: Annotated[
         Path, typer.Option(help="Folder for the results; what it holds is not computed again.")
     ] = Path("exact-study"),
@@ -122,10 +125,10 @@ def exact(
     `availability` (PNG and PDF). Interrupt it at will: the same command goes on where it stopped.
     """
     sweep = Sweep(
-        dims=_whole_numbers(dims),
-        budgets=_whole_numbers(budgets),
-        rates=_numbers(rates),
-        sizes=_whole_numbers(sizes),
+        dims=_whole_numbers("--dims", dims),
+        budgets=_whole_numbers("--budgets", budgets),
+        rates=_numbers("--rates", rates),
+        sizes=_whole_numbers("--sizes", sizes),
         replicates=replicates,
         seed=seed,
     )
@@ -136,9 +139,9 @@ def exact(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("ascertain-demo"),
 ) -> None:
-    """Run a short exact study on embedded data and say where its figure is (about half a minute)."""
+    """Run a short exact study on simulated data and say where its figure is (about half a minute)."""
     sweep = Sweep(sizes=[n for n in Sweep.sizes if n <= 10**5], replicates=20)
-    _run_exact(sweep, out, jobs=min(os.cpu_count() or 1, 8))
+    _run_exact(sweep, out, jobs=_JOBS)
     console.print(f"\nOpen [bold]{escape(str((out / 'exact-study.png').resolve()))}[/]", soft_wrap=True)
 
 
@@ -162,7 +165,7 @@ def _run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
         except KeyboardInterrupt:
             bar.stop()
             errors.print(
-                f"Interrupted. What was finished is in {escape(str(out / 'regret.parquet'))}; "
+                f"Interrupted. What was finished is kept in {escape(str(out))}; "
                 "the same command goes on from there."
             )
             raise typer.Exit(130) from None

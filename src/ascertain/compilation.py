@@ -6,14 +6,14 @@ from pathlib import Path
 import jax
 import pooch
 
-from ascertain.errors import StoreError
+from ascertain.errors import InputError, StoreError
 
 
 def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     """Keep compiled programs on disk, so that they compile once per machine and not once per process.
 
     A cached program is code that will run, so the folder is readable and writable by its owner only
-    (mode 0700), and one that belongs to somebody else is refused. The command line calls this; a
+    (mode 0700), and one that is open or belongs to somebody else is refused. The command line calls this; a
     library user who wants it does so once, before the first computation. Importing the package
     never does.
 
@@ -27,12 +27,18 @@ def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     Path
         The folder in use.
     """
-    path = Path(folder) if folder is not None else Path(pooch.os_cache("ascertain")) / "xla"
+    if folder is not None and not str(folder):
+        raise InputError("the compilation cache needs a folder's name, got an empty one")
+    path = Path(folder).expanduser() if folder is not None else Path(pooch.os_cache("ascertain")) / "xla"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.stat().st_uid != os.getuid():
+        found = path.stat()
+        if found.st_uid != os.getuid():
             raise StoreError(f"the compilation cache {path} belongs to another user; name another folder")
-        path.chmod(0o700)
+        if found.st_mode & 0o077:
+            raise StoreError(
+                f"the compilation cache {path} is open to others; close it with: chmod 700 {path}"
+            )
     except OSError as error:
         raise StoreError(
             f"the compilation cache {path} cannot be used ({error.strerror}); name another folder"

@@ -73,7 +73,7 @@ class Problem(eqx.Module):
         n_actions, n_features = matrix.shape
         if 0 in matrix.shape:
             raise InputError(f"reveals has shape {matrix.shape}: there is nothing to acquire")
-        self.n_classes = check_count("n_classes", n_classes, least=2)
+        self.n_classes = n_classes = check_count("n_classes", n_classes, least=2)
         self.action_names = check_names("action_names", action_names, n_actions)
         self.feature_names = check_names("feature_names", feature_names, n_features)
         self.class_names = check_names("class_names", class_names, n_classes)
@@ -111,7 +111,12 @@ class Problem(eqx.Module):
 
     def without_names(self) -> "Problem":
         """Drop the names, so that problems which differ only in them share one compiled program."""
-        return dataclasses.replace(self, action_names=None, feature_names=None, class_names=None)
+        # Without __init__, which checks values: these may be traced or stacked.
+        anonymous = object.__new__(Problem)
+        for field in dataclasses.fields(self):
+            named = field.name.endswith("_names")
+            object.__setattr__(anonymous, field.name, None if named else getattr(self, field.name))
+        return anonymous
 
     def check(self, table: "Table") -> None:
         """Raise an `InputError` unless the table has this problem's features and classes."""
@@ -120,7 +125,10 @@ class Problem(eqx.Module):
                 f"the table has {table.x.shape[1]} features, but the problem has {self.n_features}"
             )
         if table.n_classes != self.n_classes:
-            raise InputError(f"the table has {table.n_classes} classes, but the problem {self.n_classes}")
+            raise InputError(
+                f"the table has {table.n_classes} classes, but the problem has {self.n_classes}; "
+                "give the table's number with n_classes="
+            )
 
 
 class Table(eqx.Module):
@@ -158,15 +166,16 @@ class Table(eqx.Module):
         if 0 in values.shape:
             raise InputError(f"the table is empty: x has shape {values.shape}")
         if n_classes is not None:
-            check_count("n_classes", n_classes, least=2)
+            n_classes = check_count("n_classes", n_classes, least=2)
         labels = check_labels("y", y, len(values), n_classes)
         present = ~np.isnan(values) if available is None else check_mask("available", available, ndim=2)
         if present.shape != values.shape:
             raise InputError(f"available has shape {present.shape}, but x has shape {values.shape}")
-        for row, column in np.argwhere(present & ~np.isfinite(values))[:1]:
+        storable = np.abs(values) <= np.finfo(np.float32).max  # and neither infinite nor NaN
+        for row, column in np.argwhere(present & ~storable)[:1]:
             raise InputError(
-                f"x[{row}, {column}] is {values[row, column]} but counted as measured; "
-                "write NaN for a value that was not measured, or mark it in `available`"
+                f"x[{row}, {column}] is {values[row, column]} but counted as measured; values must be finite "
+                "in single precision: write NaN for one that was not measured, or mark it in `available`"
             )
         self.x = jnp.asarray(np.where(present, values, 0.0), jnp.float32)
         self.y = jnp.asarray(labels, jnp.int32)

@@ -1,5 +1,6 @@
 """Theorem 1 and proposition 2 at the values worked out in the specification."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def test_proposition_2_is_what_happens() -> None:
     ("changes", "message"),
     [
         ({"approach": "aliasing"}, "no sample size suffices for aliasing"),
+        ({"epsilon": float("nan")}, "epsilon must be"),
         ({"d": 0}, "d must be"),
         ({"budget": 0}, "budget must be"),
         ({"budget": 7}, "budget must be at most d, got 7 with d = 6"),
@@ -61,7 +63,15 @@ def test_bad_arguments(changes: dict[str, Any], message: str) -> None:
         sample_size(**({"approach": "filtering"} | EXAMPLE | changes))
 
 
-@pytest.mark.parametrize(("d", "rate", "delta"), [(0, 0.5, 0.1), (6, 1.0, 0.1), (6, 0.5, 1.5)])
-def test_bad_arguments_of_the_lower_bound(d: int, rate: float, delta: float) -> None:
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    ("d", "rate", "delta", "message"),
+    [(0, 0.5, 0.1, "d must be"), (6, 1.0, 0.1, "rate must be"), (6, 0.5, 1.5, "delta must be")],
+)
+def test_bad_arguments_of_the_lower_bound(d: int, rate: float, delta: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         filtering_lower_bound(d=d, rate=rate, delta=delta)
+
+
+def test_numbers_beyond_floats_are_infinite() -> None:
+    assert sample_size("filtering", **EXAMPLE | {"d": 3000, "budget": 2000}) == math.inf
+    assert filtering_lower_bound(d=1000, rate=0.999, delta=0.5) == math.inf

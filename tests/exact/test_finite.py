@@ -112,6 +112,16 @@ class TestFromTable:
         assert data.available.tolist() == [[v >= 0 for v in row] for row in data.x.tolist()]
         assert fit_plan(problem, data, "restoration").first_action == "fever"
 
+    def test_costs_as_a_series_go_by_name(self) -> None:
+        assert self.problem(costs=pd.Series({"rash": 2, "fever": 1})).costs.tolist() == [1, 2]
+
+    def test_a_plan_takes_values_as_they_stand_in_the_table(self) -> None:
+        table = pd.DataFrame({"a": [0, 1, None, 1], "b": [0, 0, 1, 1], "y": [0, 1, 1, 1]})
+        plan = FiniteProblem.from_table(table, label="y", budget=2).optimal_plan()
+        assert plan.first_action == "a"
+        assert plan({"a": table["a"].iloc[1]}) == plan({"a": 1}) == plan({"a": "1"})
+        assert plan({"a": float("nan"), "b": None}) == "a"
+
     def test_polars(self) -> None:
         problem = FiniteProblem.from_table(pl.from_pandas(self.table), label="ill", budget=2)
         assert problem.origin == "estimated from 4 complete rows of 6"
@@ -134,6 +144,7 @@ class TestFromTable:
             ({"costs": {"rash": 1, "fever": 1, "cough": 1}}, "costs names 'cough'"),
             ({"costs": {"rash": -1, "fever": 1}}, "the cost of rash is -1"),
             ({"costs": [1]}, "1 entries, but 2"),
+            ({"costs": 1}, "costs must be prices by column name or in column order, got 1"),
             ({"budget": 0.5}, "buys nothing"),
         ],
     )
@@ -151,6 +162,7 @@ class TestFromTable:
             (pd.DataFrame([[1, 2, 0]], columns=["a", "a", "y"]), "two columns are called 'a'"),
             (pd.DataFrame({"a": [], "y": []}), "no rows"),
             ([[1, 2]], "DataFrame is needed, got list"),
+            (pd.DataFrame({"a": [[1], [2]], "y": [0, 1]}), r"column 'a', row 0: \[1\] cannot be a category"),
         ],
     )
     def test_bad_tables(self, table: object, message: str) -> None:
@@ -159,7 +171,9 @@ class TestFromTable:
 
     def test_too_many_values_are_refused_with_the_number_of_states(self) -> None:
         table = pd.DataFrame({"a": range(1000), "b": range(1000), "y": [0, 1] * 500})
-        with pytest.raises(TooLargeError, match=r"1,002,001 states .* at most 200,000.*\(the most is 1000\)"):
+        with pytest.raises(
+            TooLargeError, match=r"1,002,001 states .* at most 200,000.*\(the most is 1,000\)"
+        ):
             FiniteProblem.from_table(table, label="y", budget=2)
 
     def test_new_rows_must_have_known_values(self) -> None:
@@ -168,10 +182,34 @@ class TestFromTable:
             problem.observe(pd.DataFrame({"fever": [True], "rash": ["awful"], "ill": ["no"]}))
         with pytest.raises(InputError, match="lacks the column 'rash'"):
             problem.observe(pd.DataFrame({"fever": [True], "ill": ["no"]}))
-        with pytest.raises(InputError, match="row 1 has no 'ill'"):
-            problem.observe(pd.DataFrame({"fever": [True] * 2, "rash": ["none"] * 2, "ill": ["no", None]}))
+        assert (
+            len(problem.observe(self.table.assign(ill=self.table["ill"].where(self.table.index != 2)))) == 5
+        )
         with pytest.raises(InputError, match="from_table"):
             shortcut(4, 2).observe(self.table)
+
+
+def test_wide_features_are_refused_before_they_fill_the_memory() -> None:
+    table = pd.DataFrame({"id": range(40_000), "b": [0, 1] * 20_000, "y": [0, 1] * 20_000})
+    with pytest.raises(TooLargeError, match="40,000"):
+        FiniteProblem.from_table(table, label="y", budget=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"probability": np.array([0.5, 0.6])}, "sums to 1.1, not to 1"),
+        ({"probability": np.array([1.5, -0.5])}, r"\[1\] is -0.5, not a probability"),
+        ({"x": np.array([[0], [2]])}, r"x\[1, 0\] of the atoms is 2"),
+        ({"y": np.array([0, 2])}, r"y of the atoms\[1\] is 2, outside the classes"),
+        ({"x": np.array([[0, 0], [1, 1]])}, r"x of the atoms has shape \(2, 2\)"),
+    ],
+)
+def test_bad_atoms_are_refused(changes: dict[str, np.ndarray], message: str) -> None:
+    atoms = Atoms(np.array([[0], [1]]), np.array([0, 1]), np.array([0.5, 0.5]), (2,), 2)
+    assert FiniteProblem(atoms, budget=1).value(FiniteProblem(atoms, budget=1).optimal_plan()) == 1
+    with pytest.raises(InputError, match=message):
+        FiniteProblem(atoms._replace(**changes), budget=1)  # type: ignore[arg-type]
 
 
 def test_too_many_atoms_are_refused() -> None:

@@ -237,7 +237,9 @@ class TestBadInput:
             (([[0, 1]], [-1]), r"y\[0\] is -1"),
             (([[0, float("nan")]], [0], [[1, 1]]), r"x\[0, 1\] is unknown but marked available"),
             (([[0, 1]], [0], [[1]]), "available has shape"),
-            (([0, 1], [0]), "2 dimensions"),
+            (([0, 1], [0]), "x must be a table of numbers"),
+            (([[0, float("inf")]], [0]), r"x\[0, 1\] is inf, not a whole number"),
+            (([[0, 1e30]], [0]), r"x\[0, 1\] is 1e\+30, not a whole number"),
         ],
     )
     def test_bad_observations(self, arguments: tuple[object, ...], message: str) -> None:
@@ -245,8 +247,14 @@ class TestBadInput:
             Observations(*arguments)  # type: ignore[arg-type]
 
     def test_a_plan_for_another_problem(self) -> None:
-        with pytest.raises(InputError, match="other features, costs or budget"):
+        with pytest.raises(InputError, match="other features, values, costs or budget"):
             shortcut(6, 2).value(shortcut(4, 2).optimal_plan())
+        one, other = (
+            FiniteProblem(np.full((2, 2, 2), 1 / 8), budget=1, feature_names=list(names))
+            for names in ("ab", "ba")
+        )
+        with pytest.raises(InputError, match="other features"):
+            one.value(other.optimal_plan())
 
     def test_unknown_names_and_values(self) -> None:
         plan = shortcut(4, 2).optimal_plan()
@@ -254,5 +262,5 @@ class TestBadInput:
             plan({"contxt": 0})
         with pytest.raises(InputError, match="'context' cannot be 2; its values are 0, 1"):
             plan({"context": 2})
-        with pytest.raises(InputError, match="'shortcut' does not fit the budget of 2"):
+        with pytest.raises(InputError, match="'shortcut' does not fit what is left of the budget of 2"):
             plan({"context": 1, "shortcut": 0})

@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ascertain import AscertainError, InputError, StoreError
-from ascertain.exact import study
+from ascertain.exact import Observations, fit_plan, shortcut, study
+from ascertain.exact.shortcut import sample_bits
 from ascertain.exact.study import Arm, Sweep, run_study
+
+from .test_shortcut import unpack
 
 SMALL = Sweep(dims=[6], budgets=[2, 3], rates=[0.6, 0.3], sizes=[10, 100], replicates=3)
 
@@ -91,6 +94,40 @@ def test_what_was_finished_before_an_interruption_is_kept(
     pd.testing.assert_frame_equal(run_study(SMALL, tmp_path), small)
 
 
+@pytest.mark.parametrize("where", ["sort_values", "write_table"])
+def test_an_interruption_while_saving_neither_loses_nor_doubles(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: pd.DataFrame
+) -> None:
+    owner = {"sort_values": pd.DataFrame, "write_table": pq}[where]
+    real, calls = getattr(owner, where), []
+
+    def interrupted(*arguments: object, **options: object) -> object:
+        calls.append(where)
+        if len(calls) == 2:  # not the first save, and not the one on the way out
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(study, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(owner, where, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(SMALL, tmp_path)
+    monkeypatch.undo()
+    kept = pq.read_table(tmp_path / "regret.parquet").to_pandas()
+    assert not kept.duplicated(kept.columns[:-1].tolist()).any()
+    assert len(kept) == 2 * 2 * 8  # both tasks that were finished
+    pd.testing.assert_frame_equal(run_study(SMALL, tmp_path), small)
+
+
+def test_the_study_plans_as_fit_plan_does() -> None:
+    arm, n = Arm(6, 3, 0.4), 300
+    complete, masked = sample_bits(np.random.default_rng(5), *arm[:2], n, arm.rate)
+    (x, y, _), (_, _, available) = unpack(complete), unpack(masked)
+    problem, data = shortcut(*arm[:2]), Observations(x, y, available)
+    found = {(a, h): r for a, h, r in study._replicate(np.random.default_rng(5), arm, n)}
+    assert found == {key: problem.regret(fit_plan(problem, data, *key)) for key in found}
+    assert len(found) == 8
+
+
 def test_another_seed_gives_other_data(tmp_path: Path, small: pd.DataFrame) -> None:
     other = run_study(
         Sweep(dims=[6], budgets=[2, 3], rates=[0.6, 0.3], sizes=[10, 100], replicates=3, seed=1), tmp_path
@@ -137,6 +174,9 @@ class TestRefusals:
             ({"dims": [5], "budgets": [3]}, "d must be at least twice the budget"),
             ({"budgets": [1]}, "budget must be a whole number of at least 2"),
             ({"rates": [1.0]}, "rate must be at least 0 and below 1"),
+            ({"sizes": [10**9]}, "sizes must be at most 100,000,000"),
+            ({"replicates": 10**7}, "replicates must be at most 1,000,000"),
+            ({"dims": [10**30]}, "atoms; the exact solver takes at most"),
             ({"sizes": [0]}, "sizes must be a whole number of at least 1"),
             ({"replicates": 0}, "replicates must be"),
             ({"seed": -1}, "seed must be"),

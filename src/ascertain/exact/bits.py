@@ -95,7 +95,7 @@ def count_states(rows: BitRows, space: StateSpace) -> Int[np.ndarray, "states la
 def _count(rows: BitRows, lattice: Lattice) -> Int[np.ndarray, "states labels"]:
     counts = np.zeros((len(lattice.parent), len(rows.labels)), np.int64)
     for label, part in enumerate(rows.labels):
-        for block in _blocks(part, lattice.layers):
+        for block in _word_blocks(part, lattice.layers):
             for layer, matched in _matches(rows, lattice, block, len(lattice.layers)):
                 counts[layer, label] += _popcount(matched)
     return counts
@@ -121,7 +121,7 @@ def count_first_available(
     layers = space.lattice.layers
     depth = 1 + next(d for d, layer in enumerate(layers) if states.max() < layer.stop)
     tally = np.zeros(ranked.shape, np.int64)
-    for block in _blocks(slice(0, len(rows.rows)), layers[:depth]):
+    for block in _word_blocks(slice(0, len(rows.rows)), layers[:depth]):
         left = np.empty((len(states), block.stop - block.start), np.uint64)
         for layer, matched in _matches(rows, space.lattice, block, depth):
             mine = np.flatnonzero((layer.start <= states) & (states < layer.stop))
@@ -137,7 +137,7 @@ def count_first_available(
     return counts
 
 
-def _blocks(words: slice, layers: tuple[slice, ...]) -> Iterator[slice]:
+def _word_blocks(words: slice, layers: tuple[slice, ...]) -> Iterator[slice]:
     width = max(1, _BLOCK_WORDS // max(layer.stop - layer.start for layer in layers))
     for start in range(words.start, words.stop, width):
         yield slice(start, min(start + width, words.stop))

@@ -2,7 +2,7 @@
 
 import math
 
-from ascertain.checks import check_count, check_rate
+from ascertain.checks import check_count, check_rate, is_real
 from ascertain.errors import InputError
 from ascertain.exact.planning import Approach
 
@@ -59,42 +59,42 @@ def sample_size(
     needed = {"filtering": d, "restoration": budget, "complete": 0}
     if approach not in needed:
         raise InputError(f"approach must be one of {', '.join(needed)}, got {approach!r}")
-    check_count("d", d, least=1)
-    if check_count("budget", budget, least=1) > d:
+    d, budget = check_count("d", d, least=1), check_count("budget", budget, least=1)
+    if budget > d:
         raise InputError(f"budget must be at most d, got {budget} with d = {d}")
-    check_rate(rate)
-    check_count("values", values, least=2)
-    if not (_is_number(loss_bound) and 0 < loss_bound < math.inf):
+    rate, values = check_rate(rate), check_count("values", values, least=2)
+    if not (is_real(loss_bound) and 0 < loss_bound < math.inf):
         raise InputError(f"loss_bound must be above 0, got {loss_bound!r}")
-    if not (_is_number(epsilon) and 0 < epsilon <= loss_bound):
+    if not (is_real(epsilon) and 0 < epsilon <= loss_bound):
         raise InputError(f"epsilon must be above 0 and at most loss_bound = {loss_bound:g}, got {epsilon!r}")
     _check_delta(delta)
-    usable = (1 - rate) ** needed[approach]
-    confidence = budget * math.log(values * d) + values + math.log(2 / delta)
-    return CONSTANT * loss_bound**2 * values**budget / (epsilon**2 * usable) * confidence
+    confidence = budget * math.log(values * d) + values + math.log(2 / delta)  # Lambda
+    log_usable = needed[approach] * math.log1p(-rate)
+    log_precision = 2 * (math.log(loss_bound) - math.log(epsilon))
+    return _exp(math.log(CONSTANT * confidence) + log_precision + budget * math.log(values) - log_usable)
 
 
 def filtering_lower_bound(*, d: int, rate: float, delta: float) -> float:
     """Give the number of training instances that filtering cannot do without (proposition 2).
 
-    On the shortcut problem with `d >= 2 * budget + 1`, fewer instances leave filtering with a regret of at
-    least 1/4 with probability above `delta`.
+    On the shortcut problem with `d >= 2 * budget + 1`, for some order of its unit-cost features, fewer
+    instances leave filtering with a regret of at least 1/4 with probability above `delta`.
 
     Examples
     --------
     >>> round(filtering_lower_bound(d=6, rate=0.6, delta=0.05), 2)
     231.93
     """
-    check_count("d", d, least=1)
-    check_rate(rate)
+    d, rate = check_count("d", d, least=1), check_rate(rate)
     _check_delta(delta)
-    return (1 - delta) * (1 - rate) ** -d
+    return _exp(math.log1p(-delta) - d * math.log1p(-rate))
 
 
 def _check_delta(delta: float) -> None:
-    if not (_is_number(delta) and 0 < delta < 1):
+    if not (is_real(delta) and 0 < delta < 1):
         raise InputError(f"delta must be above 0 and below 1, got {delta!r}")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _exp(log_number: float) -> float:
+    """Give a number by its logarithm: infinity beyond the largest float."""
+    return math.exp(log_number) if log_number < 709 else math.inf

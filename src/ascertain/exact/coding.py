@@ -1,6 +1,6 @@
 """Turning a table of discrete columns into numbered values and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,44 +22,50 @@ class Coding:
     @classmethod
     def of(cls, dataframe: Any, label: str) -> "Coding":
         """Read the columns and their values off a table."""
-        table = as_pandas(dataframe)
+        table, label = as_pandas(dataframe), str(label)
         if label not in table.columns:
             raise InputError(f"the table has no column {label!r}; its columns are {_listed(table.columns)}")
-        features = tuple(str(column) for column in table.columns if column != label)
+        features = tuple(column for column in table.columns if column != label)
         if not features:
             raise InputError(f"the table has no column besides the label {label!r}")
-        coding = cls(label, features, {str(name): _values(table[name], str(name)) for name in table.columns})
+        coding = cls(label, features, {name: _values(table[name], name) for name in table.columns})
         if len(coding.values[label]) < 2:
             raise InputError(f"the label {label!r} has one class only, {coding.values[label][0]!r}")
         return coding
 
     def encode(self, dataframe: Any) -> Observations:
-        """Turn a table with the same columns into numbered values; missing ones stay unknown."""
+        """Turn a table with the same columns into numbered values; missing ones stay unknown.
+
+        Rows without a label are left out.
+        """
         table = as_pandas(dataframe)
         missing = [name for name in (*self.features, self.label) if name not in table.columns]
         if missing:
             raise InputError(f"the table lacks the column {missing[0]!r}")
-        if table[self.label].isna().any():
-            row = int(np.flatnonzero(table[self.label].isna())[0])
-            raise InputError(f"row {row} has no {self.label!r}; drop the rows without a label")
+        table = table[table[self.label].notna()]
         x = [self._numbers(table[name], name) for name in self.features]
         return Observations(np.column_stack(x), self._numbers(table[self.label], self.label))
 
     def names(self, column: str) -> list[str]:
         """Name the values of a column."""
-        return [_name(value) for value in self.values[column]]
+        return [value_name(value) for value in self.values[column]]
 
-    def costs(self, costs: Mapping[str, float] | Sequence[float] | None) -> list[float] | None:
+    def costs(self, costs: Any) -> list[float] | None:
         """Put costs by column name into column order."""
-        if not isinstance(costs, Mapping):
-            return None if costs is None else list(costs)
-        for name in costs:
+        if costs is None:
+            return None
+        if isinstance(costs, str) or not isinstance(costs, Iterable):
+            raise InputError(f"costs must be prices by column name or in column order, got {costs!r}")
+        if not isinstance(costs, Mapping | pd.Series):
+            return list(costs)
+        by_name = {str(name): price for name, price in costs.items()}
+        for name in by_name:
             if name not in self.features:
                 raise InputError(f"costs names {name!r}, but the features are {_listed(self.features)}")
         for name in self.features:
-            if name not in costs:
+            if name not in by_name:
                 raise InputError(f"costs has no price for the feature {name!r}")
-        return [costs[name] for name in self.features]
+        return [by_name[name] for name in self.features]
 
     def _numbers(self, column: "pd.Series[Any]", name: str) -> np.ndarray:
         number = {value: index for index, value in enumerate(self.values[name])}
@@ -73,10 +79,11 @@ class Coding:
 
 
 def as_pandas(dataframe: Any) -> pd.DataFrame:
-    """Return a pandas table with distinct column names, from pandas or polars."""
+    """Return a pandas table with distinct strings for column names, from pandas or polars."""
     table = dataframe.to_pandas() if hasattr(dataframe, "to_pandas") else dataframe
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"a pandas or polars DataFrame is needed, got {type(dataframe).__name__}")
+    table = table.set_axis([str(name) for name in table.columns], axis=1)
     for name in table.columns[table.columns.duplicated()]:
         raise InputError(f"two columns are called {name!r}")
     if len(table) == 0:
@@ -89,6 +96,9 @@ def _values(column: "pd.Series[Any]", name: str) -> list[Any]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         values = list(column.cat.remove_unused_categories().cat.categories)
     else:
+        for row, value in enumerate(column):
+            if not isinstance(value, Hashable):
+                raise InputError(f"column {name!r}, row {row}: {value!r} cannot be a category")
         values = column.dropna().unique().tolist()
         try:
             values.sort()
@@ -99,9 +109,15 @@ def _values(column: "pd.Series[Any]", name: str) -> list[Any]:
     return values
 
 
-def _name(value: Any) -> str:
+def value_name(value: Any) -> str:
+    """Name a value; whole floats, which a hole makes of integers, are named as integers."""
     whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if whole else str(value)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for one that is not known."""
+    return value is None or value is pd.NA or bool(value != value)
 
 
 def _listed(names: Sequence[Any] | pd.Index) -> str:

@@ -17,16 +17,18 @@ from ascertain.checks import (
     check_names,
     check_numbers,
     check_rate,
+    check_whole_numbers,
 )
 from ascertain.errors import InputError, TooLargeError
 from ascertain.exact.bits import BitRows, pack
-from ascertain.exact.coding import Coding, as_pandas
+from ascertain.exact.coding import Coding, as_pandas, is_missing, value_name
 from ascertain.exact.observations import Observations
 from ascertain.exact.plan import Plan
 from ascertain.exact.recursion import Estimates, solve
 from ascertain.exact.states import StateSpace, enumerate_states
 
 MAX_ATOMS = 2**20
+MAX_CELLS = 2**28  # atoms times feature values: a byte each
 
 # Labels whose probabilities differ by less than this part of the state's are tied: the last one is predicted.
 _TIE = 1e-12
@@ -94,7 +96,7 @@ class FiniteProblem:
         value_names: Sequence[Sequence[str]] | None = None,
         label_names: Sequence[str] | None = None,
     ):
-        self.atoms = joint if isinstance(joint, Atoms) else _atoms(joint)
+        self.atoms = _checked(joint) if isinstance(joint, Atoms) else _atoms(joint)
         self.n_values = self.atoms.n_values
         self.n_labels = self.atoms.n_labels
         d = len(self.n_values)
@@ -120,7 +122,7 @@ class FiniteProblem:
         *,
         label: str,
         budget: float,
-        costs: Mapping[str, float] | Sequence[float] | None = None,
+        costs: Any = None,
     ) -> "FiniteProblem":
         """Estimate a problem from a table of discrete columns, by the frequencies among its complete rows.
 
@@ -134,7 +136,8 @@ class FiniteProblem:
         budget
             How much may be spent on one instance.
         costs
-            The price of each feature, by column name or in column order; 1 each by default.
+            The price of each feature, by column name (a mapping or a pandas Series) or in column order; 1
+            each by default.
 
         Returns
         -------
@@ -142,9 +145,9 @@ class FiniteProblem:
             `problem.origin` (and its `repr`) says how many rows were complete. `problem.observe(dataframe)`
             turns the same table, holes and all, into `Observations` for `fit_plan`.
         """
-        coding = Coding.of(dataframe, label)
         table = as_pandas(dataframe)
-        labelled = coding.encode(table[table[label].notna()])
+        coding = Coding.of(table, label)
+        labelled = coding.encode(table)
         complete = labelled.available.all(axis=1)
         if not complete.any():
             raise InputError("no row of the table is complete, so the joint distribution cannot be estimated")
@@ -156,26 +159,33 @@ class FiniteProblem:
                 cases[:, -1],
                 counts / counts.sum(),
                 tuple(len(coding.values[name]) for name in coding.features),
-                len(coding.values[label]),
+                len(coding.values[coding.label]),
             ),
             budget=budget,
             costs=coding.costs(costs),
             feature_names=coding.features,
             value_names=[coding.names(name) for name in coding.features],
-            label_names=coding.names(label),
+            label_names=coding.names(coding.label),
         )
         problem.coding = coding
         problem.origin = f"estimated from {len(rows):,} complete rows of {len(table):,}"
         return problem
 
     def observe(self, dataframe: Any) -> Observations:
-        """Turn a table like the one that this problem was estimated from into observations, holes kept."""
+        """Turn a table like the one that this problem was estimated from into observations, holes kept.
+
+        Rows without a label are left out.
+        """
         if self.coding is None:
             raise InputError("only a problem made by FiniteProblem.from_table can read tables")
         return self.coding.encode(dataframe)
 
-    def sample(self, rng: np.random.Generator, n: int, rate: float = 0.0) -> Observations:
-        """Draw instances and make each of their features unavailable with probability `rate` (MCAR)."""
+    def sample(self, rng: np.random.Generator | int, n: int, rate: float = 0.0) -> Observations:
+        """Draw instances and make each of their features unavailable with probability `rate` (MCAR).
+
+        `rng` is a NumPy generator, or a seed for one.
+        """
+        rng = np.random.default_rng(rng)
         check_count("n", n, least=1)
         check_rate(rate)
         drawn = rng.choice(len(self.atoms.y), size=n, p=self.atoms.probability)
@@ -188,17 +198,16 @@ class FiniteProblem:
 
     def value(self, plan: Plan) -> float:
         """Give the accuracy that a plan reaches under the true distribution, with every feature to be had."""
-        mine, other = self.space, plan.problem.space
-        if (mine.n_values, mine.costs, mine.budget) != (other.n_values, other.costs, other.budget):
-            raise InputError("the plan is for a problem with other features, costs or budget")
-        accuracy, reached = 0.0, [0]
+        if plan.problem is not self and plan.problem._terms != self._terms:
+            raise InputError("the plan is for a problem with other features, values, costs or budget")
+        space, accuracy, reached = self.space, 0.0, [0]
         while reached:
             state = reached.pop()
             edge = plan.edge(state)
             if edge is None:
                 accuracy += float(self.mass[state, self.prediction[state]])
             else:
-                reached.extend(mine.children[edge, mine.has_value[edge]].tolist())
+                reached.extend(space.children[edge, space.has_value[edge]].tolist())
         return accuracy
 
     def regret(self, plan: Plan) -> float:
@@ -206,22 +215,29 @@ class FiniteProblem:
         return max(0.0, self._optimal_value - self.value(plan))
 
     def state(self, known: Mapping[str, Any]) -> int:
-        """Give the number of the state in which the named features have the given values."""
+        """Give the number of the state in which the named features have the given values.
+
+        Values are those of the table that the problem was estimated from, or names; features whose value is
+        missing count as not known.
+        """
         state = 0
         for name, value in known.items():
+            if is_missing(value):
+                continue
             feature = self.feature(name)
-            if str(value) not in self.value_names[feature]:
+            if value_name(value) not in self.value_names[feature]:
                 allowed = ", ".join(self.value_names[feature])
                 raise InputError(f"{name!r} cannot be {value!r}; its values are {allowed}")
             edges = slice(self.space.first_edge[state], self.space.first_edge[state + 1])
             edge = np.flatnonzero(self.space.edge_action[edges] == feature) + edges.start
             if len(edge) == 0:
-                raise InputError(f"{name!r} does not fit the budget of {self.budget:g} after {list(known)}")
-            state = int(self.space.children[edge[0], self.value_names[feature].index(str(value))])
+                raise InputError(f"{name!r} does not fit what is left of the budget of {self.budget:g}")
+            state = int(self.space.children[edge[0], self.value_names[feature].index(value_name(value))])
         return state
 
     def feature(self, name: str) -> int:
         """Give the number of a feature by its name."""
+        name = str(name)
         if name not in self.feature_names:
             raise InputError(f"no feature is called {name!r}; they are {', '.join(self.feature_names)}")
         return self.feature_names.index(name)
@@ -243,6 +259,11 @@ class FiniteProblem:
             )
         available = np.ones(x.shape, bool) if ignore_mask else observations.available
         return pack(x, y, available, self.n_values, self.n_labels)
+
+    @property
+    def _terms(self) -> tuple[object, ...]:
+        """What a plan for this problem depends on, besides the distribution."""
+        return self.feature_names, self.value_names, self.space.costs, self.budget
 
     @cached_property
     def truth(self) -> Estimates:
@@ -273,17 +294,39 @@ class FiniteProblem:
 
 
 def _atoms(joint: ArrayLike) -> Atoms:
-    array = check_numbers("joint", joint, ndim=np.ndim(joint))
+    array = np.asarray(joint, np.float64)
     if array.ndim < 2 or array.shape[-1] < 2 or 0 in array.shape:
         raise InputError(
             f"joint needs an axis per feature and a last one of at least 2 labels, got shape {array.shape}"
         )
-    for index in np.argwhere(~(array >= 0))[:1]:
-        raise InputError(f"joint{index.tolist()} is {array[tuple(index)]}, not a probability")
-    if not abs(array.sum() - 1) <= 1e-9:
-        raise InputError(f"joint sums to {array.sum():.12g}, not to 1")
+    _check_distribution("joint", array)
     cases = np.argwhere(array > 0)
     return Atoms(cases[:, :-1], cases[:, -1], array[array > 0], array.shape[:-1], array.shape[-1])
+
+
+def _checked(atoms: Atoms) -> Atoms:
+    """Check a distribution given by its atoms."""
+    x = check_whole_numbers("x of the atoms", atoms.x, ndim=2)
+    probability = check_numbers("probability of the atoms", atoms.probability, ndim=1)
+    if x.shape != (len(probability), len(atoms.n_values)):
+        raise InputError(
+            f"x of the atoms has shape {x.shape}, but there are {len(probability)} probabilities and "
+            f"{len(atoms.n_values)} features"
+        )
+    for row, column in np.argwhere((x < 0) | (x >= np.array(atoms.n_values)[None]))[:1]:
+        raise InputError(
+            f"x[{row}, {column}] of the atoms is {x[row, column]}, not one of its feature's values"
+        )
+    _check_distribution("probability of the atoms", probability)
+    y = check_labels("y of the atoms", atoms.y, len(x), atoms.n_labels)
+    return Atoms(x, y, probability, atoms.n_values, atoms.n_labels)
+
+
+def _check_distribution(what: str, probability: np.ndarray) -> None:
+    for index in np.argwhere(~(probability >= 0))[:1]:
+        raise InputError(f"{what}{index.tolist()} is {probability[tuple(index)]}, not a probability")
+    if not abs(probability.sum() - 1) <= 1e-9:
+        raise InputError(f"{what} sums to {probability.sum():.12g}, not to 1")
 
 
 def _value_names(
@@ -302,9 +345,11 @@ def _value_names(
 
 def _state_mass(space: StateSpace, atoms: Atoms) -> Float[np.ndarray, "states labels"]:
     """Give P(s, y): the probability of an instance with a state's values and a label."""
-    if len(atoms.y) > MAX_ATOMS:
+    n_cells = sum(atoms.n_values)
+    if len(atoms.y) > MAX_ATOMS or len(atoms.y) * n_cells > MAX_CELLS:
         raise TooLargeError(
-            f"the joint distribution has {len(atoms.y):,} atoms; the exact solver takes at most {MAX_ATOMS:,}"
+            f"the joint distribution has {len(atoms.y):,} atoms over {n_cells:,} feature values; the exact "
+            f"solver takes at most {MAX_ATOMS:,} atoms, and {MAX_CELLS:,} as their product"
         )
     weights = np.zeros((len(atoms.y), atoms.n_labels))
     weights[np.arange(len(atoms.y)), atoms.y] = atoms.probability
@@ -328,7 +373,7 @@ def _prediction(
     if predictor is None:
         tied = mass >= (mass.max(axis=1) - _TIE * mass.sum(axis=1))[:, None]
         return mass.shape[1] - 1 - np.argmax(tied[:, ::-1], axis=1)
-    return check_labels("the predictor's answer", predictor(space.values), len(space), mass.shape[1])
+    return check_labels("the predictor's answer", predictor(space.values.copy()), len(space), mass.shape[1])
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

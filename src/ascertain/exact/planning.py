@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from ascertain.checks import check_count, check_mask
 from ascertain.errors import InputError
-from ascertain.exact.bits import count_states
+from ascertain.exact.bits import BitRows, count_states
 from ascertain.exact.finite import FiniteProblem
 from ascertain.exact.observations import Observations
 from ascertain.exact.plan import Plan
-from ascertain.exact.recursion import estimate, lookahead, solve, solve_aliasing
+from ascertain.exact.recursion import Estimates, estimate, lookahead, solve, solve_aliasing
 
 Approach = Literal["aliasing", "filtering", "restoration", "complete"]
 APPROACHES: tuple[Approach, ...] = get_args(Approach)
@@ -59,9 +59,18 @@ def fit_plan(
     rows = problem.bit_rows(observations, ignore_mask=approach == "complete")
     rows = rows.complete() if approach == "filtering" else rows
     estimates = estimate(problem.space, problem.prediction, count_states(rows, problem.space))
+    return plan_from(problem, estimates, rows, approach, horizon)
+
+
+def plan_from(
+    problem: FiniteProblem, estimates: Estimates, rows: BitRows, approach: Approach, horizon: int | None
+) -> Plan:
+    """Plan with what was counted in the rows that an approach can use."""
     if approach == "aliasing":
-        return Plan(problem, solve_aliasing(problem.space, estimates, rows, horizon), estimates.stop)
-    return Plan(problem, solve(problem.space, estimates, horizon), estimates.stop)
+        values = solve_aliasing(problem.space, estimates, rows, horizon)
+    else:
+        values = solve(problem.space, estimates, horizon)
+    return Plan(problem, values, estimates.stop)
 
 
 def restricted_values(
@@ -76,14 +85,14 @@ def restricted_values(
     mask
         The paper's m: true where a feature is missing and so cannot be acquired.
     horizon
-        How many steps; by default as many as the budget allows.
+        How many steps; by default, and at most, as many as the budget allows.
 
     Returns
     -------
     values, action_values
         `values[k, s]` is 1 + V_k(s, m) and `action_values[k - 1, s, a]` is 1 + Q_k(s, m, a), NaN where the
-        action is not legal. With a mask of no missing features these are the evaluation values of
-        equation 3. `problem.state(known)` gives the number of a state.
+        action is not legal; both are 0 in states that cannot occur. With a mask of no missing features
+        these are the evaluation values of equation 3. `problem.state(known)` gives the number of a state.
 
     Examples
     --------
@@ -100,7 +109,9 @@ def restricted_values(
     missing = check_mask("mask", mask, ndim=1)
     if len(missing) != len(problem.n_values):
         raise InputError(f"mask has {len(missing)} entries for {len(problem.n_values)} features")
-    steps = int(space.remaining[0]) if horizon is None else check_count("horizon", horizon, least=1)
+    # Beyond the end of the budget nothing changes.
+    steps = int(space.remaining[0])
+    steps = steps if horizon is None else min(steps, check_count("horizon", horizon, least=1))
     truth = problem.truth
     legal = ~missing[space.edge_action]
     edges = np.arange(len(space.edge_state))

@@ -26,7 +26,6 @@ SCHEMA = pa.schema(
     }
 )
 _IDENTITY = ["d", "budget", "rate", "n", "replicate"]
-_ROWS_PER_REPLICATE = 8  # four approaches, two horizons
 _METADATA = b"ascertain"
 _SAMPLER = 1  # raised whenever the study draws other data for the same seed
 
@@ -74,33 +73,35 @@ class RegretFile:
     @property
     def table(self) -> pd.DataFrame:
         """Everything known so far, sorted."""
-        if self._added:
-            columns = zip(*self._added, strict=True)
-            new = pa.table(
-                [pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA
-            )
-            self._table = pd.concat([self._table, new.to_pandas()], ignore_index=True)
-            self._table = self._table.sort_values(SCHEMA.names[:-1], ignore_index=True)
-            self._added = []
-        return self._table
+        if not self._added:
+            return self._table
+        columns = zip(*self._added, strict=True)
+        new = pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA)
+        together = pd.concat([self._table, new.to_pandas()], ignore_index=True)
+        return together.sort_values(SCHEMA.names[:-1], ignore_index=True)
 
     def finished(self) -> set[tuple[int, int, float, int, int]]:
         """Identify the training sets that every approach was run on."""
-        rows = self.table.groupby(_IDENTITY).size()
-        return set(rows.index[rows == _ROWS_PER_REPLICATE])
+        return set(self._table.groupby(_IDENTITY).size().index)
 
     def add(self, regrets: Iterable[tuple[object, ...]]) -> None:
-        """Take in rows; `save` puts them on disk."""
-        self._added.extend(regrets)
+        """Take in all rows of a task; `save` puts them on disk."""
+        self._added += regrets
 
     def save(self) -> None:
-        """Put everything on disk."""
+        """Put everything on disk.
+
+        Nothing is forgotten before it is written: an interrupt in here leaves what was added to be saved
+        on the way out.
+        """
         if not self._added:
             return
-        table = pa.Table.from_pandas(self.table, SCHEMA, preserve_index=False)
+        together = self.table
+        table = pa.Table.from_pandas(together, SCHEMA, preserve_index=False)
         provenance = json.dumps({"seed": self.seed, "sampler": _SAMPLER})
         with replacing(self.path) as temporary:
             pq.write_table(table.replace_schema_metadata({_METADATA: provenance}), temporary)
+        self._table, self._added = together, []
 
     def _load(self) -> pd.DataFrame:
         if not self.path.exists():

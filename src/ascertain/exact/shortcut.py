@@ -10,6 +10,7 @@ from ascertain.checks import check_count, check_rate
 from ascertain.errors import InputError, TooLargeError
 from ascertain.exact.bits import BitRows
 from ascertain.exact.finite import MAX_ATOMS, Atoms, FiniteProblem
+from ascertain.exact.states import check_size
 
 SHORTCUT = 3  # the number of the shortcut feature
 _FLIP = 0.25  # how often the shortcut is wrong
@@ -42,23 +43,28 @@ def shortcut(d: int, budget: int) -> FiniteProblem:
        ├─ 0: predict 0
        └─ 1: predict 1
     """
-    blocks = _blocks(d, budget)
-    if 2**d > MAX_ATOMS:
+    check_shortcut(d, budget)
+    branches = _branches(d, budget)
+    x = (np.arange(2**d)[:, None] >> np.arange(d)) & 1
+    parity = np.stack([x[:, block].sum(axis=1) % 2 for block in branches])
+    y = parity[x[:, 0], np.arange(2**d)]
+    probability = np.where(x[:, SHORTCUT] == y, 1 - _FLIP, _FLIP) / 2 ** (d - 1)
+    return FiniteProblem(
+        Atoms(x, y, probability, (2,) * d, 2),
+        costs=_costs(d, budget),
+        budget=budget,
+        feature_names=_feature_names(d, branches),
+    )
+
+
+def check_shortcut(d: int, budget: int) -> None:
+    """Raise unless the shortcut problem exists and is small enough to be solved."""
+    _branches(d, budget)
+    if d > MAX_ATOMS.bit_length() - 1:
         raise TooLargeError(
             f"the shortcut problem with d = {d} has 2^{d} atoms; the exact solver takes at most {MAX_ATOMS:,}"
         )
-    x = (np.arange(2**d)[:, None] >> np.arange(d)) & 1
-    parity = np.stack([x[:, block].sum(axis=1) % 2 for block in blocks])
-    y = parity[x[:, 0], np.arange(2**d)]
-    probability = np.where(x[:, SHORTCUT] == y, 1 - _FLIP, _FLIP) / 2 ** (d - 1)
-    costs = np.ones(d)
-    costs[SHORTCUT] = budget
-    return FiniteProblem(
-        Atoms(x, y, probability, (2,) * d, 2),
-        costs=costs,
-        budget=budget,
-        feature_names=_feature_names(d, blocks),
-    )
+    check_size((2,) * d, tuple(_costs(d, budget)), budget)
 
 
 def sample_bits(
@@ -75,7 +81,7 @@ def sample_bits(
     complete, masked
         The same instances with all features, and with each feature missing with probability `rate`.
     """
-    blocks = _blocks(d, budget)
+    branches = _branches(d, budget)
     check_count("n", n, least=1)
     check_rate(rate)
     ones = int(rng.binomial(n, 0.5))
@@ -83,7 +89,7 @@ def sample_bits(
     y = np.zeros(len(rows), np.uint64)
     y[labels[1]] = ~np.uint64(0)
     bits = _random_words(rng, (d, len(rows)))
-    for context, block in zip((~bits[0], bits[0]), blocks, strict=True):
+    for context, block in zip((~bits[0], bits[0]), branches, strict=True):
         wrong_parity = reduce(np.bitwise_xor, bits[block]) ^ y
         bits[block[-1]] ^= context & wrong_parity
     bits[SHORTCUT] = y ^ bernoulli_words(rng, _FLIP, (len(rows),))
@@ -112,17 +118,21 @@ def bernoulli_words(
     return words.reshape(shape)
 
 
-def _blocks(d: int, budget: int) -> tuple[list[int], list[int]]:
-    """Give the features of each block: the first bits stand before the shortcut, the others behind it."""
+def _branches(d: int, budget: int) -> tuple[list[int], list[int]]:
+    """Give the bits of each branch: the first ones stand before the shortcut, the others behind it."""
     check_count("budget", budget, least=2)
     if check_count("d", d, least=4) < 2 * budget:
         raise InputError(f"d must be at least twice the budget, got d = {d} with a budget of {budget}")
     return [1, *range(4, budget + 2)], [2, *range(budget + 2, 2 * budget)]
 
 
-def _feature_names(d: int, blocks: tuple[list[int], list[int]]) -> list[str]:
+def _costs(d: int, budget: int) -> list[float]:
+    return [float(budget) if feature == SHORTCUT else 1.0 for feature in range(d)]
+
+
+def _feature_names(d: int, branches: tuple[list[int], list[int]]) -> list[str]:
     names = {0: "context", SHORTCUT: "shortcut"}
-    for branch, block in enumerate(blocks):
+    for branch, block in enumerate(branches):
         names |= {feature: f"branch{branch}.{place}" for place, feature in enumerate(block, start=1)}
     noise = [feature for feature in range(d) if feature not in names]
     names |= {feature: f"noise{place}" for place, feature in enumerate(noise, start=1)}

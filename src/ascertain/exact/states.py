@@ -12,7 +12,8 @@ from jaxtyping import Bool, Int, UInt64
 from ascertain.checks import BUDGET_TOLERANCE
 from ascertain.errors import TooLargeError
 
-MAX_STATES = 200_000  # seconds of work and some hundred megabytes
+MAX_STATES = 200_000
+MAX_SUCCESSORS = 20_000_000  # states times actions times values: some hundred megabytes
 
 # Costs are added as whole multiples of this part of max(1, budget): sums then do not depend on their order.
 _COST_RESOLUTION = 1e-9
@@ -144,9 +145,9 @@ class _Layer(NamedTuple):
 def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> StateSpace:
     """Build the state space, or refuse with a `TooLargeError` if it is too large to solve exactly."""
     rules = _rules(n_values, costs, budget)
-    _refuse_too_large(rules)
+    check_size(n_values, costs, budget)
     zero = np.zeros(1, np.int64)
-    nothing = np.full((1, len(n_values)), -1, np.int16)
+    nothing = np.full((1, len(n_values)), -1, np.int32)
     layer = _Layer(nothing, spent=zero, last=zero - 1, parent=zero, cell=zero, key=zero.astype(np.uint64))
     layers, slices = [layer], [slice(0, 1)]
     while len((layer := _extend(layer, slices[-1].start, rules)).key):
@@ -180,22 +181,23 @@ def _rules(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -
     return _Rules(n_values, ticks, limit, np.cumsum((0, *n_values[:-1])), words)
 
 
-def _refuse_too_large(rules: _Rules) -> None:
-    """Count the states, by what their features cost together, before listing them."""
+def check_size(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> None:
+    """Count the states, by what their features cost together, and raise if they are too many to list."""
+    rules = _rules(n_values, costs, budget)
     by_cost = {0: 1}
-    for n_values, cost in zip(rules.n_values, rules.ticks.tolist(), strict=True):
+    for k, cost in zip(n_values, rules.ticks.tolist(), strict=True):
         for spent, count in list(by_cost.items()):
             if spent + cost <= rules.limit:
-                by_cost[spent + cost] = by_cost.get(spent + cost, 0) + count * n_values
+                by_cost[spent + cost] = by_cost.get(spent + cost, 0) + count * k
         if len(by_cost) > MAX_STATES:
             break
     n_states = sum(by_cost.values())
-    if n_states > MAX_STATES:
+    if n_states > MAX_STATES or n_states * len(n_values) * max(n_values) > MAX_SUCCESSORS:
         at_least = "at least " if len(by_cost) > MAX_STATES else ""
         raise TooLargeError(
             f"this problem has {at_least}{n_states:,} states within its budget; the exact solver takes at "
-            f"most {MAX_STATES:,}. Use a smaller budget, fewer features, or fewer values per feature "
-            f"(the most is {max(rules.n_values)})"
+            f"most {MAX_STATES:,}, or {MAX_SUCCESSORS:,} times the features and the most values of one. Use a "
+            f"smaller budget, fewer features, or fewer values (the most is {max(n_values):,})"
         )
 
 

@@ -17,14 +17,15 @@ import pandas as pd
 
 from ascertain.checks import check_count, check_rate
 from ascertain.errors import AscertainError, InputError
-from ascertain.exact.bits import count_states
+from ascertain.exact.bits import BitRows, count_states
 from ascertain.exact.finite import FiniteProblem
-from ascertain.exact.plan import Plan
-from ascertain.exact.planning import Approach
-from ascertain.exact.recursion import estimate, solve, solve_aliasing
+from ascertain.exact.planning import Approach, plan_from
+from ascertain.exact.recursion import Estimates, estimate
 from ascertain.exact.regrets import RegretFile
-from ascertain.exact.shortcut import sample_bits, shortcut
+from ascertain.exact.shortcut import check_shortcut, sample_bits, shortcut
 
+MAX_SIZE = 10**8  # some gigabytes of bits
+MAX_REPLICATES = 10**6
 _SAVE_EVERY = 15.0  # seconds
 
 
@@ -75,11 +76,13 @@ class Sweep:
         for rate in self.rates:
             check_rate(rate)
         for n in self.sizes:
-            check_count("sizes", n, least=1)
-        check_count("replicates", self.replicates, least=1)
+            if check_count("sizes", n, least=1) > MAX_SIZE:
+                raise InputError(f"sizes must be at most {MAX_SIZE:,}, got {n:g}")
+        if check_count("replicates", self.replicates, least=1) > MAX_REPLICATES:
+            raise InputError(f"replicates must be at most {MAX_REPLICATES:,}, got {self.replicates:g}")
         check_count("seed", self.seed, least=0)
         for arm in self.arms:
-            _shortcut(arm.d, arm.budget)  # refuses what cannot be solved
+            check_shortcut(arm.d, arm.budget)
 
     @property
     def arms(self) -> list[Arm]:
@@ -132,7 +135,7 @@ def run_study(
         tasks = _missing(sweep, file.finished())
         total, done = sum(len(task.sizes) for task in tasks), 0
         on_progress(done, total)
-        saved = time.monotonic()
+        saved = -_SAVE_EVERY  # the first result is saved at once: what cannot be written is known early
         for task, regrets in _run(tasks, jobs):
             file.add(regrets)
             done += len(task.sizes)
@@ -166,22 +169,25 @@ def regrets_of(task: Task) -> list[Regret]:
 
 
 def _replicate(rng: np.random.Generator, arm: Arm, n: int) -> Iterator[tuple[Approach, int | None, float]]:
-    """Solve one training set by every approach; counts are shared between those that need the same."""
+    """Solve one training set by every approach; counts are shared between those that use the same rows."""
     problem = _shortcut(arm.d, arm.budget)
-    space = problem.space
     complete, masked = sample_bits(rng, arm.d, arm.budget, n, arm.rate)
-    usable = {"restoration": masked, "filtering": masked.complete(), "complete": complete}
-    known = {
-        approach: estimate(space, problem.prediction, count_states(rows, space))
-        for approach, rows in usable.items()
+    filtered = masked.complete()
+    pooled = _estimate(problem, masked)
+    usable: dict[Approach, tuple[BitRows, Estimates]] = {
+        "aliasing": (masked, pooled),
+        "filtering": (filtered, _estimate(problem, filtered)),
+        "restoration": (masked, pooled),
+        "complete": (complete, _estimate(problem, complete)),
     }
-    pooled = known["restoration"]
     for horizon in (1, None):
-        aliased = solve_aliasing(space, pooled, masked, horizon)
-        yield "aliasing", horizon, problem.regret(Plan(problem, aliased, pooled.stop))
-        for approach in ("filtering", "restoration", "complete"):
-            values = solve(space, known[approach], horizon)
-            yield approach, horizon, problem.regret(Plan(problem, values, known[approach].stop))
+        for approach, (rows, estimates) in usable.items():
+            plan = plan_from(problem, estimates, rows, approach, horizon)
+            yield approach, horizon, problem.regret(plan)
+
+
+def _estimate(problem: FiniteProblem, rows: BitRows) -> Estimates:
+    return estimate(problem.space, problem.prediction, count_states(rows, problem.space))
 
 
 @lru_cache

@@ -1,0 +1,42 @@
+"""Arguments of types that the annotations do not name, as users pass them where nothing checks types."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import numpy as np, pandas as pd
+from ascertain import InputError
+from ascertain.exact import FiniteProblem, fit_plan, sample_size, shortcut
+
+def refused(message, function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except InputError as error:
+        assert message in str(error), error
+    else:
+        raise AssertionError(message)
+
+# NumPy's numbers are numbers, and do not wrap around.
+example = dict(rate=np.float32(0.5), epsilon=np.float64(0.1), delta=0.05)
+of_numpy = dict(d=np.int64(100), budget=np.int64(64), values=np.int64(2))
+needed = sample_size("restoration", **of_numpy, **example)
+assert needed == sample_size("restoration", d=100, budget=64, **example) > 1e40
+
+# Columns may be called by numbers.
+table = pd.DataFrame([[0, 0], [1, 1]])
+problem = FiniteProblem.from_table(table, label=1, budget=1)
+assert problem.feature_names == ("0",) and len(problem.observe(table)) == 2
+
+data = shortcut(4, 2).sample(0, 10)
+refused("approach must be one of aliasing, filtering", fit_plan, shortcut(4, 2), data, "guessing")
+refused("approach must be one of filtering, restoration", sample_size, "guessing", d=6, budget=2, **example)
+refused("horizon must be a whole number", fit_plan, shortcut(4, 2), data, "restoration", 1.5)
+refused("d must be a whole number", shortcut, 6.5, 2)
+refused("feature_names must list 1 names", FiniteProblem, np.full((2, 2), 0.25), budget=1, feature_names=3)
+refused("rate must be", shortcut(4, 2).sample, 0, 10, "half")
+refused("rate must be", shortcut(4, 2).sample, 0, 10, True)
+"""
+
+
+def test_without_the_type_checker() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
