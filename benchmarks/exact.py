@@ -29,7 +29,7 @@ STAGES = ("draw", "count pooled", "count complete rows", "count unmasked", "plan
 
 
 def stages(d: int, budget: int, n: int, replicates: int) -> tuple[dict[str, float], float]:
-    """Give the seconds that each stage of one replicate takes, on average, and this process's peak megabytes."""
+    """Give the seconds that each stage of one replicate takes, on average, and the peak megabytes."""
     spent: dict[str, float] = defaultdict(float)
 
     @contextmanager

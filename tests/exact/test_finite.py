@@ -160,7 +160,7 @@ class TestFromTable:
             (pd.DataFrame({"a": [None, None], "y": [0, 1]}), "column 'a' is empty"),
             (pd.DataFrame({"y": [0, 1]}), "no column besides the label"),
             (pd.DataFrame([[1, 2, 0]], columns=["a", "a", "y"]), "two columns are called 'a'"),
-            (pd.DataFrame({"a": [], "y": []}), "no rows"),
+            (pd.DataFrame({"a": [], "y": []}), "the table is empty"),
             ([[1, 2]], "DataFrame is needed, got list"),
             (pd.DataFrame({"a": [[1], [2]], "y": [0, 1]}), r"column 'a', row 0: \[1\] cannot be a category"),
         ],

@@ -4,6 +4,7 @@ from ascertain.datasets.catalog import NAMES as NAMES
 from ascertain.datasets.catalog import load as load
 from ascertain.datasets.dataset import Dataset as Dataset
 from ascertain.datasets.dataset import Split as Split
+from ascertain.datasets.frame import from_frame as from_frame
 from ascertain.datasets.synthetic import cube as cube
 from ascertain.datasets.synthetic import cube_nm as cube_nm
 from ascertain.datasets.synthetic import cube_nuc as cube_nuc

@@ -6,7 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ascertain.datasets import synthetic
+from ascertain.datasets.actg175 import actg175
 from ascertain.datasets.dataset import Dataset
+from ascertain.datasets.diabetes import diabetes
+from ascertain.datasets.heart_disease import heart_disease, heart_sites
+from ascertain.datasets.magic import magic
+from ascertain.datasets.miniboone import miniboone
+from ascertain.datasets.nhanes_i import nhanes_i
+from ascertain.datasets.nhanes_mortality import nhanes_mortality
+from ascertain.datasets.nhanes_t2d import nhanes_t2d
+from ascertain.datasets.physionet2012 import physionet2012
 from ascertain.errors import InputError
 
 # Loaders of synthetic data take no folder; loaders of real data take the one that files are looked for in.
@@ -18,7 +27,19 @@ _SYNTHETIC: dict[str, Callable[[], Dataset]] = {
     "cube_nm_noiseless": synthetic.cube_nm_noiseless,
     "cube_nuc_noiseless": synthetic.cube_nuc_noiseless,
 }
-_REAL: dict[str, Callable[[Path | None], Dataset]] = {}
+_REAL: dict[str, Callable[[Path | None], Dataset]] = {
+    "actg175": actg175,
+    "heart_disease": heart_disease,
+    "nhanes_mortality": nhanes_mortality,
+    "diabetes": diabetes,
+    "miniboone": miniboone,
+    # Not the paper's, and named apart from its own so that no result is taken for one of them.
+    "heart_sites": heart_sites,
+    "nhanes_i": nhanes_i,
+    "nhanes_t2d": nhanes_t2d,
+    "magic": magic,
+    "physionet2012": physionet2012,
+}
 
 NAMES: tuple[str, ...] = (*_SYNTHETIC, *_REAL)
 

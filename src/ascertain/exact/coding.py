@@ -1,6 +1,6 @@
 """Turning a table of discrete columns into numbered values and back."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 from ascertain.errors import InputError
 from ascertain.exact.observations import Observations
+from ascertain.frames import as_pandas, listed, value_name
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Coding:
         """Read the columns and their values off a table."""
         table, label = as_pandas(dataframe), str(label)
         if label not in table.columns:
-            raise InputError(f"the table has no column {label!r}; its columns are {_listed(table.columns)}")
+            raise InputError(f"the table has no column {label!r}; its columns are {listed(table.columns)}")
         features = tuple(column for column in table.columns if column != label)
         if not features:
             raise InputError(f"the table has no column besides the label {label!r}")
@@ -61,7 +62,7 @@ class Coding:
         by_name = {str(name): price for name, price in costs.items()}
         for name in by_name:
             if name not in self.features:
-                raise InputError(f"costs names {name!r}, but the features are {_listed(self.features)}")
+                raise InputError(f"costs names {name!r}, but the features are {listed(self.features)}")
         for name in self.features:
             if name not in by_name:
                 raise InputError(f"costs has no price for the feature {name!r}")
@@ -73,22 +74,9 @@ class Coding:
         for row in np.flatnonzero((numbers < 0) & column.notna().to_numpy())[:1]:
             raise InputError(
                 f"column {name!r}, row {row}: the value {column.iloc[row]!r} is not one of "
-                f"{_listed(self.names(name))}"
+                f"{listed(self.names(name))}"
             )
         return numbers
-
-
-def as_pandas(dataframe: Any) -> pd.DataFrame:
-    """Return a pandas table with distinct strings for column names, from pandas or polars."""
-    table = dataframe.to_pandas() if hasattr(dataframe, "to_pandas") else dataframe
-    if not isinstance(table, pd.DataFrame):
-        raise InputError(f"a pandas or polars DataFrame is needed, got {type(dataframe).__name__}")
-    table = table.set_axis([str(name) for name in table.columns], axis=1)
-    for name in table.columns[table.columns.duplicated()]:
-        raise InputError(f"two columns are called {name!r}")
-    if len(table) == 0:
-        raise InputError("the table has no rows")
-    return table
 
 
 def _values(column: "pd.Series[Any]", name: str) -> list[Any]:
@@ -107,19 +95,3 @@ def _values(column: "pd.Series[Any]", name: str) -> list[Any]:
     if not values:
         raise InputError(f"column {name!r} is empty: no row has a value")
     return values
-
-
-def value_name(value: Any) -> str:
-    """Name a value; whole floats, which a hole makes of integers, are named as integers."""
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if whole else str(value)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value stands for one that is not known."""
-    return value is None or value is pd.NA or bool(value != value)
-
-
-def _listed(names: Sequence[Any] | pd.Index) -> str:
-    shown = [repr(name) for name in list(names)[:8]]
-    return ", ".join(shown) + (", ..." if len(names) > 8 else "")

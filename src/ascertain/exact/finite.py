@@ -21,11 +21,12 @@ from ascertain.checks import (
 )
 from ascertain.errors import InputError, TooLargeError
 from ascertain.exact.bits import BitRows, pack
-from ascertain.exact.coding import Coding, as_pandas, is_missing, value_name
+from ascertain.exact.coding import Coding
 from ascertain.exact.observations import Observations
 from ascertain.exact.plan import Plan
 from ascertain.exact.recursion import Estimates, solve
 from ascertain.exact.states import StateSpace, enumerate_states
+from ascertain.frames import as_pandas, is_missing, value_name
 
 MAX_ATOMS = 2**20
 MAX_CELLS = 2**28  # atoms times feature values: a byte each

@@ -196,7 +196,7 @@ def check_size(n_values: tuple[int, ...], costs: tuple[float, ...], budget: floa
         at_least = "at least " if len(by_cost) > MAX_STATES else ""
         raise TooLargeError(
             f"this problem has {at_least}{n_states:,} states within its budget; the exact solver takes at "
-            f"most {MAX_STATES:,}, or {MAX_SUCCESSORS:,} times the features and the most values of one. Use a "
+            f"most {MAX_STATES:,}, or {MAX_SUCCESSORS:,} times the features and the most values. Use a "
             f"smaller budget, fewer features, or fewer values (the most is {max(n_values):,})"
         )
 

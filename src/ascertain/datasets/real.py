@@ -1,0 +1,157 @@
+"""What the loaders of real datasets share: reading a file, checking it, and posing the problem."""
+
+import gzip
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
+from ascertain.errors import StoreError
+from ascertain.problem import Problem
+
+# Of the datasets that are not the paper's: scaled by the training part, their holes left as they are.
+KEEP_HOLES = Preprocessing(scale=True, impute=False, over_all_rows=False)
+
+
+def damaged(path: Path, what: str) -> StoreError:
+    """Give the error for a file that is not as it should be."""
+    return StoreError(f"{path} {what}; get a fresh copy, or delete it to have it downloaded again")
+
+
+def read_table(
+    path: Path,
+    shape: tuple[int, int],
+    *,
+    names: Sequence[str] | None = None,
+    separator: str = ",",
+    missing: str = "",
+    skip: int = 0,
+) -> pd.DataFrame:
+    """Read a file of rows, plain or compressed, and check how many rows and columns it has.
+
+    Parameters
+    ----------
+    path
+        The file.
+    shape
+        The numbers of rows and columns that it should have.
+    names
+        What to call the columns of a file without a header; by default the first line names them.
+    separator, missing
+        What stands between cells (a space: any white space), and in those that were not measured (besides
+        nothing and NA).
+    skip
+        How many lines to leave out at the top.
+    """
+    try:
+        table = pd.read_csv(
+            path,
+            sep=r"\s+" if separator.isspace() else separator,
+            header="infer" if names is None else None,
+            na_values=[missing],
+            skiprows=skip,
+            low_memory=False,
+        )
+    except (OSError, EOFError, zlib.error, ValueError) as error:  # pandas' own are ValueErrors
+        raise damaged(path, f"cannot be read as a table ({str(error).strip()})") from error
+    if not isinstance(table.index, pd.RangeIndex):
+        raise damaged(path, "has more cells in its rows than in its header")
+    if table.shape != shape:
+        found, expected = (f"{rows} rows and {columns} columns" for rows, columns in (table.shape, shape))
+        raise damaged(path, f"has {found}, not {expected}")
+    if _cells_at_the_end(path, separator) != shape[1]:  # pandas would take the rest for missing
+        raise damaged(path, "ends in the middle of a row")
+    return table if names is None else table.set_axis(list(names), axis=1)
+
+
+def numbers(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
+    """Give some columns of a file as numbers, NaN where there is none."""
+    for absent in [name for name in columns if name not in table][:1]:
+        raise damaged(path, f"has no column {absent!r}")
+    return np.column_stack([_numbers(path, table[name]) for name in columns])
+
+
+def labels(path: Path, values: np.ndarray, n_classes: int) -> np.ndarray:
+    """Give class numbers, each of which must be one of 0 to `n_classes - 1`."""
+    for row in np.flatnonzero(~np.isin(values, np.arange(n_classes)))[:1]:
+        raise damaged(
+            path, f"has the class {values[row]:g} in row {row + 1}, not one of 0 to {n_classes - 1}"
+        )
+    return values.astype(np.int64)
+
+
+def check_classes(path: Path, y: np.ndarray, counts: Sequence[int]) -> None:
+    """Refuse a file that does not have so many rows of each class."""
+    found = np.bincount(y, minlength=len(counts)).tolist()
+    if found != list(counts):
+        raise damaged(path, f"has {found} rows of its classes, not {list(counts)}")
+
+
+def panels(features: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Give the actions, by their first feature: one for each group, one for each feature in none."""
+    group_of = {feature: name for name, members in groups.items() for feature in members}
+    names = dict.fromkeys(group_of.get(feature, feature) for feature in features)
+    return {name: tuple(groups.get(name, (name,))) for name in names}
+
+
+def pose(
+    features: Sequence[str],
+    actions: Mapping[str, Sequence[str]],
+    costs: Mapping[str, float],
+    budget: float,
+    classes: Sequence[str],
+) -> Problem:
+    """Pose the problem of acquiring `actions`; one without a price in `costs` costs 1."""
+    return Problem(
+        [[feature in revealed for feature in features] for revealed in actions.values()],
+        [costs.get(name, 1.0) for name in actions],
+        budget,
+        len(classes),
+        action_names=list(actions),
+        feature_names=features,
+        class_names=classes,
+    )
+
+
+def real_dataset(
+    name: str,
+    rows: Rows,
+    problem: Problem,
+    budgets: tuple[float, ...],
+    *,
+    stratified: bool,
+    preprocessing: Preprocessing,
+    source: str,
+    licence: str,
+) -> Dataset:
+    """Give the dataset of rows that are the same for every seed, scored by the macro-averaged F1."""
+    return Dataset(
+        name=name,
+        problem=problem,
+        budgets=budgets,
+        metric="macro_f1",
+        draw=lambda seed: rows,
+        stratified=stratified,
+        preprocessing=preprocessing,
+        source=source,
+        licence=licence,
+    )
+
+
+def _cells_at_the_end(path: Path, separator: str) -> int:
+    last = ""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        for line in lines:
+            last = line if line.strip() else last
+    return len(last.split() if separator.isspace() else last.split(separator))
+
+
+def _numbers(path: Path, column: "pd.Series[float]") -> np.ndarray:
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+    for row in np.flatnonzero(column.notna() & ~np.isfinite(values))[:1]:
+        cell = f"{column.iloc[row]!r} in row {row + 1} of column {column.name!r}"
+        raise damaged(path, f"has {cell}, which is not a finite number")
+    return values

@@ -1,0 +1,37 @@
+"""Reading tables of pandas or polars, as callers hold them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from ascertain.errors import InputError
+
+
+def as_pandas(dataframe: Any) -> pd.DataFrame:
+    """Return a pandas table with distinct strings for column names and rows numbered from 0."""
+    table = dataframe.to_pandas() if hasattr(dataframe, "to_pandas") else dataframe
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"a pandas or polars DataFrame is needed, got {type(dataframe).__name__}")
+    if table.empty:
+        raise InputError(f"the table is empty: it has {len(table)} rows and {len(table.columns)} columns")
+    table = table.set_axis([str(name) for name in table.columns], axis=1)
+    for name in table.columns[table.columns.duplicated()][:1]:
+        raise InputError(f"two columns are called {name!r}; rename one of them")
+    return table.reset_index(drop=True)
+
+
+def value_name(value: Any) -> str:
+    """Name a value: 1.0, which pandas makes of a 1 beside an empty cell, is named 1."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for one that is not known."""
+    return value is None or value is pd.NA or bool(value != value)
+
+
+def listed(names: Iterable[Any], most: int = 8) -> str:
+    """List names for a message, the first ones only where there are many."""
+    every = list(names)
+    return ", ".join(repr(name) for name in every[:most]) + (", ..." if len(every) > most else "")

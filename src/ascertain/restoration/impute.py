@@ -1,0 +1,67 @@
+"""Restorers that impute: by the column's mean, or by any scikit-learn imputer."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from sklearn.base import clone
+
+from ascertain.errors import InputError
+from ascertain.problem import Table
+
+
+class MeanFill(eqx.Module):
+    """Fills each column with the mean of its available training values (0 where there are none)."""
+
+    means: Float[Array, " features"]
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        """Give the means."""
+        del key
+        return jnp.broadcast_to(self.means[None], table.x.shape)
+
+
+def fit_mean(table: Table) -> MeanFill:
+    """Take the means of the available cells."""
+    counts = table.available.sum(axis=0)
+    return MeanFill(jnp.where(table.available, table.x, 0.0).sum(axis=0) / jnp.maximum(counts, 1))
+
+
+class SklearnImputer:
+    """Fills with a scikit-learn imputer, such as `IterativeImputer(sample_posterior=True)` or `KNNImputer`.
+
+    The label is given to the imputer as one more column per class, as the paper's restorer sees it too.
+    """
+
+    def __init__(self, imputer: Any, n_classes: int):
+        if not hasattr(imputer, "transform"):
+            raise InputError(f"{type(imputer).__name__} has no transform; use a scikit-learn imputer")
+        self.imputer = imputer
+        self.n_classes = n_classes
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[np.ndarray, "instances features"]:
+        """Impute the missing cells."""
+        if hasattr(self.imputer, "random_state_"):
+            seed = int(jr.randint(key, (), 0, 2**31 - 1))
+            self.imputer.random_state_ = np.random.RandomState(seed)  # scikit-learn draws from this
+        return self.imputer.transform(_rows(table, self.n_classes))[:, : table.x.shape[1]]
+
+
+def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer:
+    """Fit a copy of an imputer to the training data."""
+    copy = clone(imputer)
+    if "random_state" in copy.get_params():
+        copy.set_params(random_state=int(jr.randint(key, (), 0, 2**31 - 1)))
+    if "keep_empty_features" in copy.get_params():
+        copy.set_params(keep_empty_features=True)  # else columns would be dropped
+    fitted = SklearnImputer(copy, table.n_classes)
+    fitted.imputer.fit(_rows(table, table.n_classes))
+    return fitted
+
+
+def _rows(table: Table, n_classes: int) -> Float[np.ndarray, "instances columns"]:
+    holes = np.where(np.asarray(table.available), np.asarray(table.x), np.nan)
+    return np.column_stack([holes, np.eye(n_classes)[np.asarray(table.y)]])

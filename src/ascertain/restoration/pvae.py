@@ -1,0 +1,287 @@
+"""The paper's restorer: a Partial VAE that sees a row's available features and its label (appendix B.1).
+
+A row is a set of points, one per feature and one per label entry; the encoder sums a network over the points
+that it may see, so that any subset can be encoded.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ascertain.networks import MLP, Linear
+from ascertain.problem import Problem, Table
+from ascertain.training import Batch, Schedule, class_weights, cross_entropy, train
+
+_LARGEST_LOG_VARIANCE = 20.0  # when sampling; the KL term is not clamped
+_SCHEDULE = Schedule(
+    batch_size=128,
+    batches_per_round=100,
+    max_rounds=10_000,
+    track_from=500,
+    stop_from=1000,
+    patience=50,
+    min_delta=0.1,
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Architecture and training of the PVAE; the defaults are the reference's."""
+
+    latent: int = 20
+    embedding: int = 20
+    point_hidden: int = 500
+    encoder: tuple[int, ...] = (20, 500, 200)
+    decoder: tuple[int, ...] = (500, 200)
+    classifier: tuple[int, ...] = (32, 32)
+    kl_weight: float = 0.1
+    most_masked: float = 0.9  # a batch hides entries with a probability uniform up to this
+    learning_rate: float = 1e-3
+    schedule: Schedule = _SCHEDULE
+
+
+_PATIENT = Settings(schedule=replace(_SCHEDULE, patience=500, min_delta=1e-2))
+
+# What is not listed has the default.
+SETTINGS: dict[str, Settings] = {"cube_nm": _PATIENT, "cube_nm_noiseless": _PATIENT}
+
+
+def settings_for(dataset: str) -> Settings:
+    """Give the settings for a dataset of the catalog."""
+    return SETTINGS.get(dataset, Settings())
+
+
+class Posterior(NamedTuple):
+    """What the encoder makes of a row: a Gaussian over latent codes."""
+
+    mean: Float[Array, "instances latent"]
+    log_variance: Float[Array, "instances latent"]
+
+
+class PVAE(eqx.Module):
+    """A label-conditioned Partial VAE."""
+
+    embedding: Float[Array, "points embedding"]
+    point_hidden: Linear
+    point_out: Linear
+    encoder: MLP
+    decoder: MLP
+    classifier: MLP
+    n_classes: int = eqx.field(static=True)
+
+    def __init__(self, n_features: int, n_classes: int, settings: Settings, *, key: PRNGKeyArray):
+        keys = jr.split(key, 6)
+        n_points, size, latent = n_features + n_classes, settings.embedding, settings.latent
+        self.embedding = jr.normal(keys[0], (n_points, size))
+        self.point_hidden = Linear(size, settings.point_hidden, key=keys[1])
+        self.point_out = Linear(settings.point_hidden, settings.encoder[0], key=keys[2])
+        self.encoder = MLP((settings.encoder[0], *settings.encoder, 2 * latent), key=keys[3])
+        self.decoder = MLP((latent, *settings.decoder, n_features), key=keys[4])
+        self.classifier = MLP((latent, *settings.classifier, n_classes), key=keys[5])
+        self.n_classes = n_classes
+
+    def encode(
+        self, points: Float[Array, "instances points"], visible: Bool[Array, "instances points"]
+    ) -> Posterior:
+        """Encode the visible points of each row.
+
+        The point network's output layer is linear, so it is applied once, to the sum over the points; its
+        input layer acts on x_j e_j, so W e_j is computed once for all rows.
+        """
+        seen = visible.astype(points.dtype)
+        directions = self.embedding @ self.point_hidden.weight
+        hidden = _sum_of_relus(jnp.where(visible, points, 0.0), seen, directions, self.point_hidden.bias)
+        pooled = hidden @ self.point_out.weight + seen.sum(axis=1, keepdims=True) * self.point_out.bias[None]
+        mean, log_variance = jnp.split(self.encoder(pooled), 2, axis=1)
+        return Posterior(mean, log_variance)
+
+    def points(
+        self, x: Float[Array, "instances features"], y: Int[Array, " instances"]
+    ) -> Float[Array, "instances points"]:
+        """Put features and the one-hot label side by side."""
+        return jnp.concatenate([x, jax.nn.one_hot(y, self.n_classes)], axis=1)
+
+    def reconstruct(
+        self, key: PRNGKeyArray, table: Table, *, see_label: bool = True, sample: bool = True
+    ) -> Float[Array, "instances features"]:
+        """Decode one latent code per row, drawn from (or at the mean of) its posterior."""
+        shown = jnp.full((table.x.shape[0], self.n_classes), see_label)
+        visible = jnp.concatenate([table.available, shown], axis=1)
+        posterior = self.encode(self.points(table.x, table.y), visible)
+        return self.decoder(_draw(key, posterior) if sample else posterior.mean)
+
+
+def fit_pvae(
+    key: PRNGKeyArray, problem: Problem, train_table: Table, valid_table: Table, settings: Settings
+) -> PVAE:
+    """Fit the PVAE to incomplete data; model selection sees the validation rows' available cells only.
+
+    Can be jitted and vmapped over replicates of one shape; `settings` is static.
+
+    Parameters
+    ----------
+    key
+        The random key.
+    problem
+        Gives the number of features and classes.
+    train_table, valid_table
+        Data with holes (or without, for the oracle variant).
+    settings
+        Architecture and training.
+    """
+    building, training = jr.split(key)
+    weights = class_weights(train_table.y, problem.n_classes)
+
+    def loss(model: PVAE, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
+        choosing, hiding, drawing = jr.split(key, 3)
+        part = _rows(train_table, batch.rows)
+        hidden_rate = settings.most_masked * jr.uniform(choosing)
+        kept = jr.uniform(hiding, (part.x.shape[0], problem.n_features + problem.n_classes)) > hidden_rate
+        losses = _row_losses(model, drawing, part, kept, weights, settings.kl_weight, classify_mean=False)
+        return jnp.sum(batch.weight * losses)
+
+    def validate(model: PVAE, key: PRNGKeyArray) -> Float[Array, ""]:
+        everything = jnp.ones((valid_table.x.shape[0], problem.n_features + problem.n_classes), bool)
+        losses = _row_losses(
+            model, key, valid_table, everything, weights, settings.kl_weight, classify_mean=True
+        )
+        return jnp.mean(losses)
+
+    model = _bound_embedding(PVAE(problem.n_features, problem.n_classes, settings, key=building))
+    n_rows = train_table.x.shape[0]
+    return train(
+        training,
+        model,
+        loss,
+        validate,
+        n_rows,
+        settings.schedule,
+        settings.learning_rate,
+        project=_bound_embedding,
+    )
+
+
+class PVAERestorer(eqx.Module):
+    """Restores with one draw of the latent code per row; the decoder's mean, without observation noise.
+
+    `see_label=False` is the label-free variant; a model fitted on complete data makes the oracle variant.
+    """
+
+    model: PVAE
+    see_label: bool = eqx.field(static=True, default=True)
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        """Decode one latent code per row."""
+        return self.model.reconstruct(key, table, see_label=self.see_label)
+
+
+def _row_losses(
+    model: PVAE,
+    key: PRNGKeyArray,
+    table: Table,
+    kept: Bool[Array, "instances points"],
+    weights: Float[Array, " classes"],
+    kl_weight: float,
+    *,
+    classify_mean: bool,
+) -> Float[Array, " instances"]:
+    """Give reconstruction of all available features, visible or not, plus KL plus classification."""
+    labels = jnp.ones((table.x.shape[0], model.n_classes), bool)
+    visible = kept & jnp.concatenate([table.available, labels], axis=1)
+    posterior = model.encode(model.points(table.x, table.y), visible)
+    code = _draw(key, posterior)
+    squares = jnp.where(table.available, (model.decoder(code) - table.x) ** 2, 0.0).sum(axis=1)
+    mean, log_variance = posterior
+    divergence = -0.5 * jnp.sum(1 + log_variance - mean**2 - jnp.exp(log_variance), axis=1)
+    logits = model.classifier(mean if classify_mean else code)
+    return squares + kl_weight * divergence + cross_entropy(logits, table.y, weights)
+
+
+def _draw(key: PRNGKeyArray, posterior: Posterior) -> Float[Array, "instances latent"]:
+    deviation = jnp.exp(0.5 * jnp.minimum(posterior.log_variance, _LARGEST_LOG_VARIANCE))
+    return posterior.mean + deviation * jr.normal(key, posterior.mean.shape)
+
+
+def _bound_embedding(model: PVAE) -> PVAE:
+    """Rescale embeddings that are longer than 1 to length 1."""
+    length = jnp.linalg.norm(model.embedding, axis=1, keepdims=True)
+    bounded: PVAE = eqx.tree_at(lambda m: m.embedding, model, model.embedding / jnp.maximum(length, 1.0))
+    return bounded
+
+
+def _rows(table: Table, rows: Int[Array, " batch"]) -> Table:
+    part: Table = jax.tree.map(lambda leaf: leaf[rows], table)
+    return part
+
+
+@jax.custom_vjp
+def _sum_of_relus(
+    x: Float[Array, "instances points"],
+    seen: Float[Array, "instances points"],
+    directions: Float[Array, "points hidden"],
+    bias: Float[Array, " hidden"],
+) -> Float[Array, "instances hidden"]:
+    """Give sum_j seen_j relu(x_j directions_j + bias) without keeping the terms for the gradient.
+
+    A processor with few threads goes point by point, so that what it works on stays in its cache; a GPU does
+    all points at once.
+    """
+    summed: Array = jax.lax.platform_dependent(
+        x, seen, directions, bias, cpu=_sum_point_by_point, default=_sum_all_points
+    )
+    return summed
+
+
+def _sum_all_points(x: Array, seen: Array, directions: Array, bias: Array) -> Array:
+    terms = jax.nn.relu(x[:, :, None] * directions[None] + bias[None, None])
+    return jnp.sum(seen[:, :, None] * terms, axis=1)
+
+
+def _sum_point_by_point(x: Array, seen: Array, directions: Array, bias: Array) -> Array:
+    def add(total: Array, point: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        x_j, seen_j, direction = point
+        term = jax.nn.relu(x_j[:, None] * direction[None] + bias[None])
+        return total + seen_j[:, None] * term, None
+
+    nothing = jnp.zeros((x.shape[0], bias.shape[0]))
+    return jax.lax.scan(add, nothing, (x.T, seen.T, directions))[0]
+
+
+def _sum_forward(x: Array, seen: Array, directions: Array, bias: Array) -> tuple[Array, tuple[Array, ...]]:
+    return _sum_of_relus(x, seen, directions, bias), (x, seen, directions, bias)
+
+
+def _sum_backward(saved: tuple[Array, ...], gradient: Array) -> tuple[None, None, Array, Array]:
+    to_directions, to_bias = jax.lax.platform_dependent(
+        *saved, gradient, cpu=_gradient_point_by_point, default=_gradient_all_points
+    )
+    return None, None, to_directions, to_bias
+
+
+def _gradient_all_points(
+    x: Array, seen: Array, directions: Array, bias: Array, gradient: Array
+) -> tuple[Array, Array]:
+    active = x[:, :, None] * directions[None] + bias[None, None] > 0
+    passed = jnp.where(active, seen[:, :, None] * gradient[:, None, :], 0.0)
+    return jnp.sum(x[:, :, None] * passed, axis=0), jnp.sum(passed, axis=(0, 1))
+
+
+def _gradient_point_by_point(
+    x: Array, seen: Array, directions: Array, bias: Array, gradient: Array
+) -> tuple[Array, Array]:
+    def add(to_bias: Array, point: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        x_j, seen_j, direction = point
+        active = x_j[:, None] * direction[None] + bias[None] > 0
+        passed = jnp.where(active, seen_j[:, None] * gradient, 0.0)
+        return to_bias + jnp.sum(passed, axis=0), x_j @ passed
+
+    to_bias, to_directions = jax.lax.scan(add, jnp.zeros_like(bias), (x.T, seen.T, directions))
+    return to_directions, to_bias
+
+
+_sum_of_relus.defvjp(_sum_forward, _sum_backward)
