@@ -1,5 +1,6 @@
 """The command `ascertain`: parses, calls, prints."""
 
+import json
 import math
 import os
 import sys
@@ -22,8 +23,12 @@ from rich.progress import (
 from rich.table import Table
 
 import ascertain
+from ascertain import datasets
+from ascertain.datasets.dataset import N_SPLITS
 from ascertain.errors import AscertainError
 from ascertain.exact.study import Sweep, run_study
+from ascertain.protocol import protocol as named_protocol
+from ascertain.routes import route_table_row
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 console = Console()
@@ -143,6 +148,97 @@ def demo(
     sweep = Sweep(sizes=[n for n in Sweep.sizes if n <= 10**5], replicates=20)
     _run_exact(sweep, out, jobs=_JOBS)
     console.print(f"\nOpen [bold]{escape(str((out / 'exact-study.png').resolve()))}[/]", soft_wrap=True)
+
+
+data_app = typer.Typer(no_args_is_help=True, help="List and show the datasets.")
+app.add_typer(data_app, name="data")
+_DATA_DIR = typer.Option(help="Folder to look for data files in; by default ASCERTAIN_DATA.")
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the datasets by name."""
+    printed = Table("name", "what it is")
+    for name in datasets.NAMES:
+        printed.add_row(name, datasets.summary(name))
+    console.print(printed)
+
+
+@data_app.command("show", epilog="Example: `ascertain data show heart_disease --data-dir ~/data --json`")
+def data_show(
+    name: Annotated[str, typer.Argument(help="A name that `ascertain data list` shows.")],
+    data_dir: Annotated[Path | None, _DATA_DIR] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """Show a dataset: its shape, classes, actions, costs, budgets, and what is missing from it."""
+    facts = datasets.describe(datasets.load(name, data_dir))
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    actions = facts.pop("actions")
+    for fact, value in facts.items():
+        console.print(f"[bold]{fact}[/]: {escape(_shown(value))}", highlight=False)
+    printed = Table("action", "cost", "reveals", "missing")
+    for action in actions:
+        row = (
+            action["name"],
+            f"{action['cost']:g}",
+            ", ".join(action["reveals"]),
+            f"{action['missing']:.1%}",
+        )
+        printed.add_row(*map(escape, row))
+    console.print(printed)
+
+
+@app.command(
+    epilog="""
+Examples:
+
+`ascertain routes cube cube_nuc --protocol afabench` — two rows of the paper's table 1
+
+`ascertain routes heart_disease --budget 4 --splits 2 --json`
+"""
+)
+def routes(
+    names: Annotated[list[str], typer.Argument(help="Names that `ascertain data list` shows.")],
+    splits: Annotated[int, typer.Option(help="How many of the five splits.", min=1, max=N_SPLITS)] = N_SPLITS,
+    budget: Annotated[float | None, typer.Option(help="By default each dataset's largest.")] = None,
+    protocol: Annotated[str, typer.Option(help="paper or afabench.")] = "paper",
+    data_dir: Annotated[Path | None, _DATA_DIR] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Say how much it matters which fixed set of features is bought (table 1 of the paper)."""
+    chosen = named_protocol(protocol)
+    loaded = [datasets.load(name, data_dir) for name in names]
+    rows = []
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(TextColumn("{task.description}"), *columns, console=errors) as bar:
+        progress = bar.add_task("", total=len(loaded) * (splits + 1))
+        for dataset in loaded:
+            bar.update(progress, description=f"{dataset.name}: predictors and routes")
+            rows.append(route_table_row(dataset, splits, chosen, budget, lambda: bar.advance(progress)))
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    printed = Table("dataset", "budget", "V_static", "sensitivity", "overlap", "routes")
+    for row in rows:
+        scores = (f"{row[k]:.3f} ± {row[k + '_se']:.3f}" for k in ("v_static", "sensitivity", "overlap"))
+        printed.add_row(escape(row["dataset"]), f"{row['budget']:g}", *scores, str(row["routes"]))
+    console.print(printed)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _run_exact(sweep: Sweep, out: Path, jobs: int) -> None:

@@ -4,19 +4,22 @@ Needs only data and a predictor. A route is a set of actions that the budget all
 """
 
 import zlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain.checks import BUDGET_TOLERANCE
+from ascertain.checks import BUDGET_TOLERANCE, check_budget
 from ascertain.datasets.dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
-from ascertain.predictor import Predictor
+from ascertain.predictor import MaskedMLP, Predictor, fit_predictor, settings_for
 from ascertain.problem import Table
+from ascertain.protocol import Protocol
 
 N_ROUTES = 2000
 _ATTEMPTS_PER_ROUTE = 20
@@ -55,11 +58,7 @@ def route_structure(
     budget
         The budget; by default the dataset's largest.
     """
-    for part, table in zip(("training", "validation"), split, strict=False):
-        if not bool(jnp.all(table.available)):
-            raise InputError(
-                f"routes are scored on complete rows, but {dataset.name}'s {part} rows have missing cells"
-            )
+    _refuse_holes(dataset, split)
     key = _REFERENCE_KEYS.get(dataset.name, dataset.name)
     rng = np.random.default_rng(index + zlib.crc32(key.encode()))
     train, valid = (_at_most(rng, table) for table in split[:2])
@@ -84,6 +83,70 @@ def route_structure(
         routes=len(routes),
         best_route=routes[best],
     )
+
+
+def route_table_row(
+    dataset: Dataset,
+    n_splits: int,
+    protocol: Protocol,
+    budget: float | None = None,
+    on_progress: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
+    """Fit the predictors of several splits together and give a row of table 1: means and standard errors.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    n_splits
+        How many of its splits, from the first.
+    protocol
+        How its features are standardised.
+    budget
+        The budget; by default the dataset's largest.
+    on_progress
+        Called after the predictors and after each split.
+    """
+    if budget is not None:
+        check_budget(budget, np.asarray(dataset.problem.costs))
+    splits = [dataset.split(index, protocol) for index in range(n_splits)]
+    for split in splits:
+        _refuse_holes(dataset, split)
+    predictors = _fit_predictors(dataset, splits)
+    on_progress()
+    found = []
+    for index, (split, predictor) in enumerate(zip(splits, predictors, strict=True)):
+        found.append(route_structure(dataset, split, predictor, index, budget))
+        on_progress()
+    row: dict[str, Any] = {"dataset": dataset.name, "budget": float(budget or dataset.budgets[-1])}
+    for name in ("v_static", "sensitivity", "overlap"):
+        values = np.array([getattr(each, name) for each in found])
+        row[name] = float(values.mean())
+        row[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(n_splits)) if n_splits > 1 else float("nan")
+    return row | {"routes": max(each.routes for each in found), "splits": n_splits, "protocol": protocol.name}
+
+
+def _fit_predictors(dataset: Dataset, splits: list[Split]) -> list[MaskedMLP]:
+    """Train one predictor per split, all at once; the keys are those of the splits."""
+    problem, settings = dataset.problem.without_names(), settings_for(dataset.name)
+
+    def fit(key: PRNGKeyArray, train: Table, valid: Table) -> MaskedMLP:
+        return fit_predictor(key, problem, train, valid, settings)
+
+    keys = jnp.stack([jr.key(index) for index in range(len(splits))])
+    train, valid = (
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *part) for part in list(zip(*splits, strict=True))[:2]
+    )
+    fitted = jax.jit(jax.vmap(fit))(keys, train, valid)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], fitted) for i in range(len(splits))]
+
+
+def _refuse_holes(dataset: Dataset, split: Split) -> None:
+    for part, table in zip(("training", "validation"), split, strict=False):
+        if not bool(jnp.all(table.available)):
+            raise InputError(
+                f"routes are scored on complete rows, but {dataset.name}'s {part} rows have missing cells"
+            )
 
 
 def sample_routes(

@@ -1,7 +1,9 @@
 """Datasets: synthetic and real ones by name, and anybody's own table."""
 
 from ascertain.datasets.catalog import NAMES as NAMES
+from ascertain.datasets.catalog import describe as describe
 from ascertain.datasets.catalog import load as load
+from ascertain.datasets.catalog import summary as summary
 from ascertain.datasets.dataset import Dataset as Dataset
 from ascertain.datasets.dataset import Split as Split
 from ascertain.datasets.frame import from_frame as from_frame

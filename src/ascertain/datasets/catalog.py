@@ -3,11 +3,15 @@
 import difflib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ascertain.datasets import synthetic
 from ascertain.datasets.actg175 import actg175
-from ascertain.datasets.dataset import Dataset
+from ascertain.datasets.dataset import FIRST_SEED, Dataset
 from ascertain.datasets.diabetes import diabetes
 from ascertain.datasets.heart_disease import heart_disease, heart_sites
 from ascertain.datasets.magic import magic
@@ -71,3 +75,43 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     close = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(NAMES)}"
     raise InputError(f"no dataset is called {name!r}{hint}")
+
+
+def summary(name: str) -> str:
+    """Say in a line what a dataset is, without loading it."""
+    loader = _SYNTHETIC.get(name) or _REAL[name]
+    described = loader.func if isinstance(loader, partial) else loader
+    first_line = (described.__doc__ or "").strip().splitlines()[0]
+    return first_line + (" Without noise on the code." if isinstance(loader, partial) else "")
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Give the facts of a dataset: shape, classes, actions, costs, budgets and what is missing from it."""
+    problem, rows = dataset.problem, dataset.draw(FIRST_SEED)
+    features = problem.feature_names or tuple(f"x{i}" for i in range(problem.n_features))
+    actions = problem.action_names or tuple(f"action{i}" for i in range(problem.n_actions))
+    classes = problem.class_names or tuple(map(str, range(problem.n_classes)))
+    missing = np.isnan(rows.x)
+    reveals = np.asarray(problem.reveals)
+    return {
+        "name": dataset.name,
+        "rows": len(rows.y),
+        "features": len(features),
+        "classes": dict(zip(classes, np.bincount(rows.y, minlength=len(classes)).tolist(), strict=True)),
+        "budgets": list(dataset.budgets),
+        "metric": dataset.metric,
+        "missing": float(missing.mean()),
+        "complete_rows": int((~missing.any(axis=1)).sum()),
+        "missing_is": "imputed by the mean" if dataset.preprocessing.impute else "kept as unavailable",
+        "source": dataset.source,
+        "licence": dataset.licence,
+        "actions": [
+            {
+                "name": action,
+                "cost": round(float(cost), 6),
+                "reveals": [features[column] for column in np.flatnonzero(row)],
+                "missing": float(missing[:, row].any(axis=1).mean()),
+            }
+            for action, cost, row in zip(actions, problem.costs, reveals, strict=True)
+        ],
+    }

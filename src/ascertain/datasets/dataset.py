@@ -17,7 +17,7 @@ from ascertain.protocol import PAPER, Protocol
 Metric = Literal["accuracy", "macro_f1"]
 
 N_SPLITS = 5
-_FIRST_SEED = 42  # of split 0; split i uses 42 + i
+FIRST_SEED = 42  # of split 0; split i uses 42 + i
 _TEST_SEED = 100  # of the test set that all stratified splits share
 
 
@@ -89,7 +89,7 @@ class Dataset:
             Its `standardise` says whether features are imputed and scaled by the statistics of the
             training part or, where the reference does so, of all rows.
         """
-        seed = _FIRST_SEED + check_count("split", index, least=0)
+        seed = FIRST_SEED + check_count("split", index, least=0)
         rows = self.draw(seed)
         parts = _stratified_parts(rows.y, seed) if self.stratified else _shuffled_parts(len(rows.y), seed)
         everything = protocol.standardise == "all" and self.preprocessing.over_all_rows

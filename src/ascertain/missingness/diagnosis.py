@@ -36,7 +36,7 @@ class Diagnosis(NamedTuple):
     actions: pd.DataFrame  # per action: `missing`, and `cost`
     rows: "pd.Series[int]"  # how many rows have 0, 1, 2, ... of the actions
     together: pd.DataFrame  # correlation of columns' missingness; NaN for what is never or always missing
-    little: LittleTest | None  # None where nothing is missing, or all rows have the same holes
+    little: LittleTest | None  # None where rows do not differ in holes, or no column is in two patterns
 
 
 def diagnose(table: Table, problem: Problem, seed: int = 0) -> Diagnosis:
@@ -88,7 +88,8 @@ def little_test(
     keep = available.any(axis=1)
     x, available = x[keep], available[keep]
     patterns, which = np.unique(available, axis=0, return_inverse=True)
-    if len(patterns) < 2:
+    freedom = int(patterns.sum()) - x.shape[1]
+    if len(patterns) < 2 or freedom < 1:  # columns that never occur together have no means to compare
         return None
     groups = [x[which == number][:, has] for number, has in enumerate(patterns)]
     mean, covariance = _normal_by_em(groups, patterns)
@@ -96,7 +97,6 @@ def little_test(
     for rows, has in zip(groups, patterns, strict=True):
         off = rows.mean(axis=0) - mean[has]
         statistic += len(rows) * off @ np.linalg.solve(covariance[np.ix_(has, has)], off)
-    freedom = int(patterns.sum()) - x.shape[1]
     return LittleTest(float(statistic), freedom, float(stats.chi2.sf(statistic, freedom)))
 
 
@@ -127,9 +127,13 @@ def _normal_by_em(
             total += filled.sum(axis=0)
             squares += filled.T @ filled
         new_mean = total / n
-        covariance = squares / n - np.outer(new_mean, new_mean) + np.diag(_RIDGE * scale**2)
-        moved = np.abs((new_mean - mean) / scale).max()
-        mean = new_mean
+        new_covariance = squares / n - np.outer(new_mean, new_mean) + np.diag(_RIDGE * scale**2)
+        # The mean alone does not tell: from a diagonal covariance, the first step leaves it where it is.
+        moved = max(
+            np.abs((new_mean - mean) / scale).max(),
+            np.abs((new_covariance - covariance) / np.outer(scale, scale)).max(),
+        )
+        mean, covariance = new_mean, new_covariance
         if moved < _EM_TOLERANCE:
             break
     return mean, covariance

@@ -22,6 +22,7 @@ DRIVER_FRACTION = 0.3  # of the actions, under MAR and logistic MNAR
 _BISECTIONS = 80
 _LARGEST_INTERCEPT = 80.0
 _SMALLEST_SCALE = float(np.finfo(np.float64).eps)
+_LARGEST_PROBABILITY = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
 class Mechanism(eqx.Module):
@@ -57,10 +58,13 @@ class Mechanism(eqx.Module):
         redrawn aside).
         """
         drawn, redrawn = jr.split(key)
-        missing = jnp.where(_readable(self.reveals, table.available), self.probabilities(table.x), 1.0)
+        readable = _readable(self.reveals, table.available)
+        # Probabilities round to 1 where logits are large; such a row keeps an action all the same.
+        missing = jnp.minimum(self.probabilities(table.x), _LARGEST_PROBABILITY)
         hidden = jr.uniform(drawn, missing.shape) < missing
-        emptied = jnp.all(hidden, axis=1, keepdims=True)
-        hidden = jnp.where(emptied, _draw_nonempty(redrawn, missing), hidden)
+        emptied = jnp.all(hidden | ~readable, axis=1, keepdims=True)
+        nonempty = _draw_nonempty(redrawn, jnp.where(readable, missing, 1.0))
+        hidden = jnp.where(emptied & readable, nonempty, hidden)
         lost = hidden.astype(jnp.float32) @ self.reveals.astype(jnp.float32) > 0
         available = table.available & ~lost
         masked: Table = eqx.tree_at(
@@ -169,7 +173,10 @@ def mask_tables(
 
 
 def _rate(rate: Any) -> Float[Array, ""]:
-    return jnp.asarray(rate if isinstance(rate, jax.Array) else check_rate(rate), jnp.float32)
+    if isinstance(rate, jax.core.Tracer):  # has no value to check yet
+        return jnp.asarray(rate, jnp.float32)
+    is_scalar = isinstance(rate, jax.Array) and rate.ndim == 0
+    return jnp.asarray(check_rate(rate.item() if is_scalar else rate), jnp.float32)
 
 
 def _fit_logistic(
@@ -197,7 +204,7 @@ def _scaled(
 def _calibrate(logits: Float[Array, "instances actions"], rate: Float[Array, ""]) -> Float[Array, " actions"]:
     """Find, by bisection, the intercepts at which each action's mean probability is the rate."""
 
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = (low + high) / 2
         below = jnp.mean(jax.nn.sigmoid(logits + middle[None]), axis=0) < rate
@@ -220,7 +227,7 @@ def _draw_nonempty(
     """Draw which actions are missing, given that not all are: what redrawing until one is left would give.
 
     The first action that is left is drawn from its distribution given that there is one; those before it
-    are missing, those behind it independent. Rows that cannot keep any stay empty.
+    are missing, those behind it independent. Rows where all have probability 1 get an arbitrary draw.
     """
     choosing, drawing = jr.split(key)
     log_missing = jnp.log(missing)
@@ -229,5 +236,4 @@ def _draw_nonempty(
     first = jr.categorical(choosing, first_left, axis=1)[:, None]
     place = jnp.arange(missing.shape[1])[None]
     behind = (jr.uniform(drawing, missing.shape) < missing) & (place > first)
-    drawn = (place < first) | behind
-    return jnp.where(jnp.any(missing < 1, axis=1, keepdims=True), drawn, True)
+    return (place < first) | behind
