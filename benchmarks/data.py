@@ -108,7 +108,7 @@ def one_pvae(name: str) -> None:
 
 
 def restoration_quality(name: str, rate: float = 0.7) -> None:
-    """Compare restorers by their error on held-out observed cells of the validation rows, over five splits."""
+    """Compare restorers by their error on held-out observed cells of validation rows, over five splits."""
     dataset = load(name)
     problem, settings = dataset.problem.without_names(), pvae_settings(name)
     fit = eqx.filter_jit(lambda key, train, valid: fit_pvae(key, problem, train, valid, settings))

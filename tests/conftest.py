@@ -3,9 +3,11 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import matplotlib
 import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
@@ -22,6 +24,14 @@ import jax  # noqa: E402
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLCONFIGDIR", matplotlib.get_cachedir())  # fonts are slow to list anew
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def _missing(kind: str) -> str | None:

@@ -29,11 +29,6 @@ SMALL = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run the command in this process and give its exit code."""
     monkeypatch.setattr(sys, "argv", ["ascertain", *arguments])
