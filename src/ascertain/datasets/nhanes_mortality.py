@@ -62,9 +62,7 @@ _PANELS = (
 COSTS = {panel.name: panel.cost for panel in _PANELS}
 
 _HOME = "https://github.com/suinleelab/coai"
-_RAW = (
-    "https://raw.githubusercontent.com/suinleelab/coai/4b5abba83d855d076ac9dc31e7b53d69c4429573/data/nhanes"
-)
+_RAW = f"{_HOME}/raw/4b5abba/data/nhanes"
 _X_FILE = Source(
     path="nhanes_mortality/X_nhanes_binary.csv",
     home=_HOME,

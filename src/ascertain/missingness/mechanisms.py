@@ -212,7 +212,8 @@ def _calibrate(logits: Float[Array, "instances actions"], rate: Float[Array, ""]
 
     ends = jnp.full(logits.shape[1], _LARGEST_INTERCEPT)
     low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (-ends, ends))
-    return (low + high) / 2
+    # At rate 0 nothing goes missing, however far off the logits are.
+    return jnp.where(rate > 0, (low + high) / 2, -jnp.inf)
 
 
 def _readable(
