@@ -1,4 +1,7 @@
-"""The command `ascertain`: parses, calls, prints."""
+"""The command `ascertain`: parses, calls, prints.
+
+What takes long to import (Matplotlib, scikit-learn) is imported by the commands that need it.
+"""
 
 import json
 import math
@@ -23,12 +26,9 @@ from rich.progress import (
 from rich.table import Table
 
 import ascertain
-from ascertain import datasets
-from ascertain.datasets.dataset import N_SPLITS
 from ascertain.errors import AscertainError
 from ascertain.exact.study import Sweep, run_study
 from ascertain.protocol import protocol as named_protocol
-from ascertain.routes import route_table_row
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 console = Console()
@@ -158,6 +158,8 @@ _DATA_DIR = typer.Option(help="Folder to look for data files in; by default ASCE
 @data_app.command("list")
 def data_list() -> None:
     """List the datasets by name."""
+    from ascertain import datasets
+
     printed = Table("name", "what it is")
     for name in datasets.NAMES:
         printed.add_row(name, datasets.summary(name))
@@ -171,6 +173,8 @@ def data_show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
     """Show a dataset: its shape, classes, actions, costs, budgets, and what is missing from it."""
+    from ascertain import datasets
+
     facts = datasets.describe(datasets.load(name, data_dir))
     if as_json:
         print(json.dumps(facts, indent=2))
@@ -201,13 +205,16 @@ Examples:
 )
 def routes(
     names: Annotated[list[str], typer.Argument(help="Names that `ascertain data list` shows.")],
-    splits: Annotated[int, typer.Option(help="How many of the five splits.", min=1, max=N_SPLITS)] = N_SPLITS,
+    splits: Annotated[int, typer.Option(help="How many of the five splits.", min=1, max=5)] = 5,
     budget: Annotated[float | None, typer.Option(help="By default each dataset's largest.")] = None,
     protocol: Annotated[str, typer.Option(help="paper or afabench.")] = "paper",
     data_dir: Annotated[Path | None, _DATA_DIR] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Say how much it matters which fixed set of features is bought (table 1 of the paper)."""
+    from ascertain import datasets
+    from ascertain.routes import route_table_row
+
     chosen = named_protocol(protocol)
     loaded = [datasets.load(name, data_dir) for name in names]
     rows = []
@@ -265,7 +272,6 @@ def _run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
                 "the same command goes on from there."
             )
             raise typer.Exit(130) from None
-    # Matplotlib takes a second to import, which no other command should wait for.
     from ascertain.analysis.exact_figures import draw_exact_figures
     from ascertain.analysis.exact_tables import regret_summary
 

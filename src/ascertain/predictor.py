@@ -154,12 +154,12 @@ class SklearnPredictor:
             ) from error
         return self
 
-    def __call__(self, x: Any, observed: Any) -> Float[np.ndarray, "instances classes"]:
+    def __call__(self, x: Any, observed: Any) -> Float[Array, "instances classes"]:
         """Give class probabilities."""
         rows = np.where(np.asarray(observed), np.asarray(x), np.nan)
         probabilities = np.zeros((len(rows), self.n_classes), np.float32)
         probabilities[:, self.estimator.classes_] = self.estimator.predict_proba(rows)
-        return probabilities
+        return jnp.asarray(probabilities)
 
 
 def _inputs(

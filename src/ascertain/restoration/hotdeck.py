@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.checks import check_count
@@ -31,12 +32,12 @@ class HotDeck(eqx.Module):
             donor = self._uniform_donors(key, table)
         else:
             donor = self._near_donors(key, table, self.neighbours)
-        drawn = self.means.draw(key, table)
-        # Actions write what they reveal one after the other; each comes from one donor as a whole.
-        for_action = zip(self.problem.reveals, donor.T, self._readable().any(axis=0), strict=True)
-        for reveals, rows, exists in for_action:
-            drawn = jnp.where(reveals[None] & exists, self.donors.x[rows], drawn)
-        return drawn
+        # Each feature comes with the (last) action that reveals it, and so do the others of that action.
+        reveals = self.problem.reveals
+        action = reveals.shape[0] - 1 - jnp.argmax(reveals[::-1], axis=0)
+        from_donor = jnp.take_along_axis(self.donors.x, donor[:, action], axis=0)
+        has_donor = reveals.any(axis=0) & self._readable().any(axis=0)[action]
+        return jnp.where(has_donor[None], from_donor, self.means.draw(key, table))
 
     def _readable(self) -> Bool[Array, "donors actions"]:
         return self.problem.readable(self.donors.available)
@@ -67,16 +68,15 @@ class HotDeck(eqx.Module):
         def for_row(row: tuple[Array, Array, Array, PRNGKeyArray]) -> Int[Array, " actions"]:
             x, available, y, key = row
             support = shared * available[None]
-            distance = jnp.sum(support * (x[None] - shared_x) ** 2, axis=1) / jnp.maximum(
-                support.sum(axis=1), 1
-            )
-            distance = jnp.where(support.sum(axis=1) > 0, distance, _FAR)
-            distance = distance + jnp.where(self.donors.y == y, 0.0, 2 * _FAR)  # other classes come last
-            ranked = jnp.where(has, distance[:, None], jnp.inf)
-            nearest, rows = jax.lax.top_k(-ranked.T, min(neighbours, ranked.shape[0]))
-            # Donors of another class or without the action count only where there is nothing better.
-            tier = jnp.floor(-nearest / (2 * _FAR))
-            size = jnp.sum(tier == tier[:, :1], axis=1)
+            overlap = support.sum(axis=1)
+            distance = jnp.sum(support * (x[None] - shared_x) ** 2, axis=1) / jnp.maximum(overlap, 1)
+            # Donors that share no feature with the row come last, before none at all.
+            distance = jnp.where(overlap > 0, jnp.minimum(distance, _FARTHEST), _FARTHEST)
+            eligible = has & (self.donors.y == y)[:, None]
+            eligible = jnp.where(eligible.any(axis=0)[None], eligible, has)
+            ranked = jnp.where(eligible, distance[:, None], jnp.inf)
+            _, rows = jax.lax.top_k(-ranked.T, min(neighbours, ranked.shape[0]))
+            size = jnp.minimum(eligible.sum(axis=0), neighbours)
             pick = _below(jr.uniform(key, (ranked.shape[1],)), size)
             return jnp.take_along_axis(rows, pick[:, None], axis=1)[:, 0]
 
@@ -85,7 +85,7 @@ class HotDeck(eqx.Module):
         return donor
 
 
-_FAR = 1e6
+_FARTHEST = float(np.finfo(np.float32).max)
 
 
 def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: int | None = None) -> HotDeck:

@@ -42,23 +42,24 @@ class SklearnImputer:
         self.imputer = imputer
         self.n_classes = n_classes
 
-    def draw(self, key: PRNGKeyArray, table: Table) -> Float[np.ndarray, "instances features"]:
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
         """Impute the missing cells."""
         if hasattr(self.imputer, "random_state_"):
             seed = int(jr.randint(key, (), 0, 2**31 - 1))
             self.imputer.random_state_ = np.random.RandomState(seed)  # scikit-learn draws from this
-        return self.imputer.transform(_rows(table, self.n_classes))[:, : table.x.shape[1]]
+        filled = self.imputer.transform(_rows(table, self.n_classes))
+        return jnp.asarray(filled[:, : table.x.shape[1]], jnp.float32)
 
 
 def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer:
     """Fit a copy of an imputer to the training data."""
-    copy = clone(imputer)
+    fitted = SklearnImputer(imputer, table.n_classes)  # which refuses what is no imputer
+    fitted.imputer = copy = clone(imputer)
     if "random_state" in copy.get_params():
         copy.set_params(random_state=int(jr.randint(key, (), 0, 2**31 - 1)))
     if "keep_empty_features" in copy.get_params():
         copy.set_params(keep_empty_features=True)  # else columns would be dropped
-    fitted = SklearnImputer(copy, table.n_classes)
-    fitted.imputer.fit(_rows(table, table.n_classes))
+    copy.fit(_rows(table, table.n_classes))
     return fitted
 
 

@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ascertain.errors import InputError
@@ -81,9 +80,17 @@ def held_out_error(
         The share of the available actions to hide.
     """
     hiding, drawing = jr.split(key)
-    seen = MCAR.fit(hiding, problem, table, rate).sample(hiding, table)
-    held_out = table.available & ~seen.available
-    if not eqx.is_array(held_out) or not bool(np.asarray(held_out).any()):
+    left = MCAR.fit(hiding, problem, table, rate).sample(hiding, table).available
+    # Whole actions are held out; what a row has of an action that it lacks in part stays.
+    readable = problem.readable(table.available).astype(jnp.float32)
+    whole = readable @ problem.reveals.astype(jnp.float32) > 0
+    held_out = table.available & ~left & whole
+    seen: Table = eqx.tree_at(
+        lambda t: (t.x, t.available),
+        table,
+        (jnp.where(held_out, 0.0, table.x), table.available & ~held_out),
+    )
+    if not bool(jnp.any(held_out)):
         raise InputError("no cell was held out: the table is too small, or its rows have one action each")
 
     def error(filler: Restorer) -> Float[Array, ""]:
