@@ -1,5 +1,8 @@
 """Active feature acquisition: which costly feature to measure next, learned from incomplete training data."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ascertain import exact as exact
 from ascertain.compilation import enable_cache as enable_cache
 from ascertain.errors import AscertainError as AscertainError
@@ -8,5 +11,49 @@ from ascertain.errors import StoreError as StoreError
 from ascertain.errors import TooLargeError as TooLargeError
 from ascertain.problem import Problem as Problem
 from ascertain.problem import Table as Table
+from ascertain.protocol import AFABENCH as AFABENCH
+from ascertain.protocol import PAPER as PAPER
+from ascertain.protocol import Protocol as Protocol
+
+if TYPE_CHECKING:
+    from ascertain.datasets import Dataset as Dataset
+    from ascertain.datasets import from_frame as from_frame
+    from ascertain.datasets import load as load
+    from ascertain.missingness import MAR as MAR
+    from ascertain.missingness import MCAR as MCAR
+    from ascertain.missingness import LogisticMNAR as LogisticMNAR
+    from ascertain.missingness import SelfMNAR as SelfMNAR
+    from ascertain.missingness import diagnose as diagnose
+    from ascertain.missingness import mask_tables as mask_tables
+    from ascertain.predictor import SklearnPredictor as SklearnPredictor
+    from ascertain.predictor import fit_predictor as fit_predictor
+    from ascertain.restoration import PVAERestorer as PVAERestorer
+    from ascertain.restoration import fit_hotdeck as fit_hotdeck
+    from ascertain.restoration import fit_mean as fit_mean
+    from ascertain.restoration import fit_pvae as fit_pvae
+    from ascertain.restoration import treat as treat
+    from ascertain.routes import route_structure as route_structure
 
 __version__ = "0.1.0"
+
+# Imported on first use: these need scikit-learn and Optax, for which not every command should wait.
+_ON_FIRST_USE = {
+    "datasets": ("Dataset", "from_frame", "load"),
+    "missingness": ("MAR", "MCAR", "LogisticMNAR", "SelfMNAR", "diagnose", "mask_tables"),
+    "predictor": ("SklearnPredictor", "fit_predictor"),
+    "restoration": ("PVAERestorer", "fit_hotdeck", "fit_mean", "fit_pvae", "treat"),
+    "routes": ("route_structure",),
+}
+_HOME = {name: module for module, names in _ON_FIRST_USE.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_FIRST_USE:
+        return import_module(f"ascertain.{name}")
+    if name in _HOME:
+        return getattr(import_module(f"ascertain.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'ascertain' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE, *_HOME})

@@ -147,8 +147,8 @@ def _judge(
     better = (done >= schedule.track_from) & (found < state.best_loss)
     counting = done >= schedule.stop_from
     improved = counting & (found < state.stop_loss - schedule.min_delta)
-    # Until a checkpoint may be kept, the newest parameters stand in for it.
-    kept = better | (done < schedule.track_from)
+    # Until there is a checkpoint, the newest parameters stand in for it.
+    kept = better | jnp.isinf(state.best_loss)
     return _State(
         model=parameters,
         optimiser=optimiser,

@@ -67,7 +67,7 @@ def test_the_statistic_is_a_t_test_where_one_column_is_complete() -> None:
     result = little_test(x, available)
     assert result is not None
     assert result.degrees_of_freedom == 1
-    assert result.statistic == pytest.approx(expected, rel=1e-2)
+    assert result.statistic == pytest.approx(expected, rel=1e-3)
 
 
 def test_the_fit_of_a_monotone_pattern_is_the_regression_estimate() -> None:
@@ -236,11 +236,12 @@ def test_a_large_table_is_counted_whole_and_tested_in_part() -> None:
     result = diagnose(table, problem)
     assert result.columns["missing"].tolist() == [0, np.isnan(x[:, 1]).sum() / n]
     assert result.rows.sum() == n
-    # The statistic grows with the rows: a quarter of them gives a quarter of it (5%: by chance 1e-6).
+    # The statistic grows with the rows: a quarter of them gives a quarter of it, about 1,850, with a standard
+    # error of 2 sqrt(1850), 5%; five of them.
     assert result.little is not None
     whole = little_test(np.asarray(table.x, float), np.asarray(table.available))
     assert whole is not None
-    assert result.little.statistic == pytest.approx(whole.statistic / 4, rel=0.15)
+    assert result.little.statistic == pytest.approx(whole.statistic / 4, rel=0.25)
     assert result.columns["predictable"].iloc[1] > 0.8
     again, other = diagnose(table, problem), diagnose(table, problem, seed=1)
     assert again.little == result.little

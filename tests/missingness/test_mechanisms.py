@@ -445,11 +445,11 @@ def test_a_replicate_does_not_depend_on_its_place_or_company(
 
 
 def test_validation_rows_are_masked_by_the_mechanism_of_the_training_rows() -> None:
-    # A value twelve deviations off is, by the sign of the weight, always or never missing (to 1e-5), so long
+    # A value twelve deviations off is, by the sign of the weight, always or never missing (to 1e-3), so long
     # as some of the eight columns have either sign. A mechanism fitted on these rows would hide half of them.
     rng = np.random.default_rng(0)
     train = Table(rng.normal(size=(400, 8)), [0, 1] * 200)
-    valid = Table(np.full((300, 8), 12.0), [0, 1] * 150)
+    valid = Table(rng.normal(12, 1, (300, 8)), [0, 1] * 150)
     problem = Problem(np.eye(8), np.ones(8), 1, 2)
     masking_both = jax.jit(mask_tables, static_argnums=1, compiler_options=FAST)
     masked, shifted = masking_both(jr.key(0), SelfMNAR, problem, train, valid, jnp.float32(0.5))
