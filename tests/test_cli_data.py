@@ -100,6 +100,15 @@ def test_routes_give_a_row_of_table_1(
 
 
 @REAL
+def test_one_split_has_no_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "routes", "heart_disease", "--splits", "1", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # NaN is not JSON
+    assert row["v_static_se"] is None
+
+
+@REAL
 def test_routes_refuse_incomplete_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

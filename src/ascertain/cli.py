@@ -218,14 +218,7 @@ def routes(
     chosen = named_protocol(protocol)
     loaded = [datasets.load(name, data_dir) for name in names]
     rows = []
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(TextColumn("{task.description}"), *columns, console=errors) as bar:
+    with _progress_bar() as bar:
         progress = bar.add_task("", total=len(loaded) * (splits + 1))
         for dataset in loaded:
             bar.update(progress, description=f"{dataset.name}: predictors and routes")
@@ -235,9 +228,25 @@ def routes(
         return
     printed = Table("dataset", "budget", "V_static", "sensitivity", "overlap", "routes")
     for row in rows:
-        scores = (f"{row[k]:.3f} ± {row[k + '_se']:.3f}" for k in ("v_static", "sensitivity", "overlap"))
+        scores = (_with_error(row[k], row[f"{k}_se"]) for k in ("v_static", "sensitivity", "overlap"))
         printed.add_row(escape(row["dataset"]), f"{row['budget']:g}", *scores, str(row["routes"]))
     console.print(printed)
+
+
+def _with_error(mean: float | None, error: float | None) -> str:
+    return "" if mean is None else f"{mean:.3f}" if error is None else f"{mean:.3f} ± {error:.3f}"
+
+
+def _progress_bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=errors,
+    )
 
 
 def _shown(value: object) -> str:
@@ -249,15 +258,8 @@ def _shown(value: object) -> str:
 
 
 def _run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(TextColumn("training sets solved"), *columns, console=errors) as bar:
-        progress = bar.add_task("", total=None)
+    with _progress_bar() as bar:
+        progress = bar.add_task("training sets solved", total=None)
         try:
             table = run_study(
                 sweep,

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -181,3 +182,17 @@ class Table(eqx.Module):
         self.y = jnp.asarray(labels, jnp.int32)
         self.available = jnp.asarray(present)
         self.n_classes = n_classes if n_classes is not None else max(2, int(labels.max()) + 1)
+
+    def take(self, rows: Int[Array, " taken"]) -> "Table":
+        """Give some of the instances."""
+        taken: Table = jax.tree.map(lambda leaf: leaf[rows], self)
+        return taken
+
+    def with_cells(
+        self, x: Float[Array, "instances features"], available: Bool[Array, "instances features"]
+    ) -> "Table":
+        """Give the same instances with other cells; `x` is set to zero where it is not available."""
+        changed: Table = eqx.tree_at(
+            lambda table: (table.x, table.available), self, (jnp.where(available, x, 0.0), available)
+        )
+        return changed

@@ -94,6 +94,8 @@ def route_table_row(
 ) -> dict[str, Any]:
     """Fit the predictors of several splits together and give a row of table 1: means and standard errors.
 
+    What cannot be computed, such as a standard error from one split, is None.
+
     Parameters
     ----------
     dataset
@@ -121,8 +123,9 @@ def route_table_row(
     row: dict[str, Any] = {"dataset": dataset.name, "budget": float(budget or dataset.budgets[-1])}
     for name in ("v_static", "sensitivity", "overlap"):
         values = np.array([getattr(each, name) for each in found])
-        row[name] = float(values.mean())
-        row[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(n_splits)) if n_splits > 1 else float("nan")
+        known = not np.isnan(values).any()  # an overlap is not, where no route gains anything
+        row[name] = float(values.mean()) if known else None
+        row[f"{name}_se"] = float(values.std(ddof=1) / n_splits**0.5) if known and n_splits > 1 else None
     return row | {"routes": max(each.routes for each in found), "splits": n_splits, "protocol": protocol.name}
 
 
@@ -231,6 +234,4 @@ def _scores(
 def _at_most(rng: np.random.Generator, table: Table) -> Table:
     if table.x.shape[0] <= MAX_ROWS:
         return table
-    rows = rng.choice(table.x.shape[0], MAX_ROWS, replace=False)
-    part: Table = jax.tree.map(lambda leaf: leaf[rows], table)
-    return part
+    return table.take(jnp.asarray(rng.choice(table.x.shape[0], MAX_ROWS, replace=False)))

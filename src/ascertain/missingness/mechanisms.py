@@ -67,10 +67,7 @@ class Mechanism(eqx.Module):
         hidden = jnp.where(emptied & readable, nonempty, hidden)
         lost = hidden.astype(jnp.float32) @ self.reveals.astype(jnp.float32) > 0
         available = table.available & ~lost
-        masked: Table = eqx.tree_at(
-            lambda t: (t.x, t.available), table, (jnp.where(available, table.x, 0.0), available)
-        )
-        return masked
+        return table.with_cells(table.x, available)
 
 
 class MCAR(Mechanism):

@@ -139,7 +139,7 @@ def fit_pvae(
 
     def loss(model: PVAE, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
         choosing, hiding, drawing = jr.split(key, 3)
-        part = _rows(train_table, batch.rows)
+        part = train_table.take(batch.rows)
         hidden_rate = settings.most_masked * jr.uniform(choosing)
         kept = jr.uniform(hiding, (part.x.shape[0], problem.n_features + problem.n_classes)) > hidden_rate
         losses = _row_losses(model, drawing, part, kept, weights, settings.kl_weight, classify_mean=False)
@@ -212,11 +212,6 @@ def _bound_embedding(model: PVAE) -> PVAE:
     length = jnp.linalg.norm(model.embedding, axis=1, keepdims=True)
     bounded: PVAE = eqx.tree_at(lambda m: m.embedding, model, model.embedding / jnp.maximum(length, 1.0))
     return bounded
-
-
-def _rows(table: Table, rows: Int[Array, " batch"]) -> Table:
-    part: Table = jax.tree.map(lambda leaf: leaf[rows], table)
-    return part
 
 
 @jax.custom_vjp

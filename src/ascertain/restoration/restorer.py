@@ -2,7 +2,6 @@
 
 from typing import Protocol, runtime_checkable
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -20,9 +19,4 @@ class Restorer(Protocol):
 def restore(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
     """Fill the holes of a table with one draw; observed cells are returned bit by bit as they were."""
     drawn = jnp.asarray(restorer.draw(key, table), table.x.dtype)
-    filled: Table = eqx.tree_at(
-        lambda t: (t.x, t.available),
-        table,
-        (jnp.where(table.available, table.x, drawn), jnp.ones_like(table.available)),
-    )
-    return filled
+    return table.with_cells(jnp.where(table.available, table.x, drawn), jnp.ones_like(table.available))

@@ -2,7 +2,6 @@
 
 from typing import Literal, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -85,11 +84,7 @@ def held_out_error(
     readable = problem.readable(table.available).astype(jnp.float32)
     whole = readable @ problem.reveals.astype(jnp.float32) > 0
     held_out = table.available & ~left & whole
-    seen: Table = eqx.tree_at(
-        lambda t: (t.x, t.available),
-        table,
-        (jnp.where(held_out, 0.0, table.x), table.available & ~held_out),
-    )
+    seen = table.with_cells(table.x, table.available & ~held_out)
     if not bool(jnp.any(held_out)):
         raise InputError("no cell was held out: the table is too small, or its rows have one action each")
 
