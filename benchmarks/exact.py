@@ -73,7 +73,7 @@ def in_a_process_of_its_own(*arguments: int) -> tuple[dict[str, float], float]:
 
 
 def main() -> None:
-    console = Console(width=130)
+    console = Console(width=150)
     sizes = (100, 10_000, 1_000_000)
     table = Table(title=f"Milliseconds per replicate (four approaches, two horizons, p = {RATE}), one core")
     for name in ("d", "b", "states", "n", *STAGES, "total", "rows/s", "peak MB"):
