@@ -1,12 +1,19 @@
 """The one network shape that everything here is built from."""
 
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ascertain.hashing import words
+
+# Stands for minus infinity where that would give NaN.
+LOWEST = float(np.finfo(np.float32).min)
 
 
 class Linear(eqx.Module):
@@ -44,26 +51,37 @@ class MLP(eqx.Module):
         dropout: float = 0.0,
     ) -> Float[Array, "*batch outputs"]:
         """Apply the network; `keep` has a mask for every hidden layer, drawn with rate `dropout`."""
-        *hidden, last = self.layers
-        for i, layer in enumerate(hidden):
-            x = layer(x)
-            if keep is not None:
-                x = jnp.where(keep[i], x / (1 - dropout), 0.0)
-            x = jax.nn.relu(x)
-        return last(x)
+        return apply_layers(self.layers, x, keep=keep, dropout=dropout)
+
+
+def apply_layers(
+    layers: Sequence[Linear],
+    x: Float[Array, "*batch inputs"],
+    *,
+    keep: Sequence[Bool[Array, "..."]] | None = None,
+    dropout: float = 0.0,
+) -> Float[Array, "*batch outputs"]:
+    """Apply affine layers with ReLU, and dropout where masks are given, between them."""
+    *hidden, last = layers
+    for i, layer in enumerate(hidden):
+        x = layer(x)
+        if keep is not None:
+            x = jnp.where(keep[i], x / (1 - dropout), 0.0)
+        x = jax.nn.relu(x)
+    return last(x)
 
 
 def dropout_masks(key: PRNGKeyArray, rate: float, shape: tuple[int, ...]) -> Bool[Array, "..."]:
-    """Draw which units to keep: one hashed counter gives two 16-bit numbers to compare with the rate.
+    """Draw which units to keep: the bits of hashed counters at rate 1/2, else 16-bit numbers out of them.
 
-    Dropout takes more random numbers than anything else in training and asks little of them; hashing (the
-    multiply-xorshift finaliser "lowbias32") costs a fraction of JAX's counter-based generator.
+    Dropout takes more random numbers than anything else in training and asks little of them; hashing costs
+    a fraction of JAX's counter-based generator.
     """
-    n = 1
-    for size in shape:
-        n *= size
-    word = jnp.arange((n + 1) // 2, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9) + jr.bits(key, (), jnp.uint32)
-    word = (word ^ (word >> 16)) * jnp.uint32(0x7FEB352D)
-    word = (word ^ (word >> 15)) * jnp.uint32(0x846CA68B)
-    halves = jax.lax.bitcast_convert_type(word ^ (word >> 16), jnp.uint16).reshape(-1)
-    return (halves[:n] >= round(rate * 2**16)).reshape(shape)
+    n = math.prod(shape)
+    seed = jr.bits(key, (), jnp.uint32)
+    if rate == 0.5:
+        places = jnp.arange(32, dtype=jnp.uint32)
+        kept = (words(seed, -(-n // 32))[:, None] >> places[None] & 1) == 1
+    else:
+        kept = jax.lax.bitcast_convert_type(words(seed, -(-n // 2)), jnp.uint16) >= round(rate * 2**16)
+    return kept.reshape(-1)[:n].reshape(shape)

@@ -99,11 +99,33 @@ class Problem(eqx.Module):
         """The number of columns of a table for this problem."""
         return self.reveals.shape[1]
 
+    @property
+    def limit(self) -> Float[Array, ""]:
+        """The most that may be spent: the budget, with room for rounding (0.1 + 0.2 fits into 0.3)."""
+        return self.budget + BUDGET_TOLERANCE * jnp.maximum(1.0, self.budget)
+
     def affordable(self, spent: Float[Array, "*batch"]) -> Bool[Array, "*batch actions"]:
         """Which actions still fit the budget after `spent`."""
-        limit = self.budget + BUDGET_TOLERANCE * jnp.maximum(1.0, self.budget)
         costs = jnp.expand_dims(self.costs, range(spent.ndim))
-        return spent[..., None] + costs <= limit
+        return spent[..., None] + costs <= self.limit
+
+    def price(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+        """Add up what a set of actions costs."""
+        # On a GPU a matrix product might be rounded to fewer digits, and budgets are compared exactly.
+        costs = jnp.expand_dims(self.costs, range(acquired.ndim - 1))
+        return jnp.sum(jnp.where(acquired, costs, 0.0), axis=-1)
+
+    def observed(self, acquired: Bool[Array, "*batch actions"]) -> Bool[Array, "*batch features"]:
+        """Which features a set of actions reveals."""
+        return acquired.astype(jnp.float32) @ self.reveals.astype(jnp.float32) > 0
+
+    def most_acquisitions(self) -> int:
+        """How many acquisitions the budget can pay for at most; not to be asked inside `jit`."""
+        if isinstance(self.costs, jax.core.Tracer):
+            raise InputError("the number of steps must be known before compilation; set it in the settings")
+        totals = np.cumsum(np.sort(np.asarray(self.costs, np.float64)))
+        budget = float(np.asarray(self.budget))
+        return int((totals <= budget + BUDGET_TOLERANCE * max(1.0, budget)).sum())
 
     def readable(self, available: Bool[Array, "*batch features"]) -> Bool[Array, "*batch actions"]:
         """Which actions a record supports: every feature that an action reveals must be available."""

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ascertain.checks import BUDGET_TOLERANCE, check_budget
 from ascertain.datasets.dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
+from ascertain.metrics import score_counts
 from ascertain.predictor import MaskedMLP, Predictor, fit_predictor, settings_for
 from ascertain.problem import Table
 from ascertain.protocol import Protocol
@@ -195,7 +196,7 @@ def score_masks(
         counts = _confusions(predictor, table, observed)
     else:  # not JAX: one mask at a time
         counts = jnp.stack([_confusion(predictor, table, mask) for mask in observed])
-    return _scores(np.asarray(counts, np.float64), metric)
+    return score_counts(np.asarray(counts, np.float64), metric)
 
 
 @eqx.filter_jit
@@ -216,19 +217,6 @@ def _confusion(
     predicted = jnp.argmax(jnp.asarray(predictor(table.x, everywhere)), axis=1)
     true = jax.nn.one_hot(table.y, table.n_classes)
     return true.T @ jax.nn.one_hot(predicted, table.n_classes)
-
-
-def _scores(
-    counts: Float[np.ndarray, "masks classes classes"], metric: Metric
-) -> Float[np.ndarray, " masks"]:
-    """Turn confusion counts into accuracy, or into F1 averaged over the classes that occur."""
-    right = np.diagonal(counts, axis1=1, axis2=2)
-    if metric == "accuracy":
-        return right.sum(axis=1) / counts.sum(axis=(1, 2))
-    of_class, predicted = counts.sum(axis=2), counts.sum(axis=1)
-    f1 = 2 * right / np.maximum(of_class + predicted, 1)
-    occurs = of_class + predicted > 0
-    return (f1 * occurs).sum(axis=1) / occurs.sum(axis=1)
 
 
 def _at_most(rng: np.random.Generator, table: Table) -> Table:

@@ -1,0 +1,431 @@
+"""How well a policy spends its budget: let it acquire for held-out rows, predict, and score.
+
+`evaluate` and `evaluate_soft` do all of this for one policy. What they run on the device, `curve` and its
+parts, are pure functions of arrays, so that hundreds of policies can be stacked and evaluated in one `vmap`;
+`scores` then turns each one's arrays into a table on the host.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ascertain.acquisition import Episodes, acquire
+from ascertain.checks import check_count, check_numbers
+from ascertain.errors import InputError
+from ascertain.metrics import measure
+from ascertain.policy import Policy
+from ascertain.predictor import Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+
+MAX_ROWS = 4096
+
+_WHO_STOPS = (
+    "gdfs and dime stop at a threshold that you give (thresholds=), jafa and odin if they are fitted with a "
+    "cost_weight, aaco if it is with may_stop; other policies need a hard budget"
+)
+
+
+class Outcomes(NamedTuple):
+    """How the episodes of a table's rows end, at each of several budgets (or thresholds)."""
+
+    acquired: Bool[Array, "points instances actions"]
+    spent: Float[Array, "points instances"]
+    forced_stop: Bool[Array, "points instances"]  # ended by a choice that the budget could not pay
+    frequencies: Float[Array, "points steps actions"]  # the share of rows with each action at each step
+
+
+def evaluate(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    *,
+    protocol: Protocol = PAPER,
+    budgets: Sequence[float] | None = None,
+    key: PRNGKeyArray | None = None,
+    max_rows: int | None = MAX_ROWS,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Score a policy at one or more hard budgets.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    problem
+        Actions, costs, and the budget that is meant if there are no `budgets`.
+    table
+        The rows to acquire for. They may have holes: actions that a row lacks are illegal in it. A row in
+        which nothing can be acquired is predicted from nothing.
+    predictor
+        Makes the predictions from what was acquired; also one that is not written in JAX.
+    protocol
+        Whether the policy chooses among what the budget allows, or stops at its first choice beyond it.
+    budgets
+        The budgets, in any order; one that buys nothing gives the scores of knowing nothing.
+    key
+        The random key, for policies that draw lots; by default made from `seed`.
+    max_rows
+        The most rows to look at; None for all.
+    seed
+        Which rows to look at if there are more.
+
+    Returns
+    -------
+    scores
+        One row per budget: `budget`, the scores of `ascertain.metrics.measure`, `mean_cost`,
+        `mean_acquisitions`, `forced_stop_rate` and `n_rows`.
+    """
+    problem.check(table)
+    amounts = _check_budgets(problem, budgets)
+    rows = sample_rows(table, max_rows, seed)
+    anonymous = problem.without_names()
+    reached = _outcomes(
+        jr.key(seed) if key is None else key,
+        policy,
+        anonymous,
+        rows,
+        jnp.asarray(amounts, jnp.float32),
+        protocol=protocol,
+        n_steps=most_steps(problem, amounts),
+        separate=needs_separate_rollouts(policy, problem, protocol),
+    )
+    probabilities = predict_sets(predictor, anonymous, rows, reached.acquired)
+    frame = scores(reached, probabilities, rows.y)
+    frame.insert(0, "budget", amounts)
+    return frame
+
+
+def evaluate_soft(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    *,
+    thresholds: Sequence[float] | None = None,
+    key: PRNGKeyArray | None = None,
+    max_rows: int | None = MAX_ROWS,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Score a policy that decides itself when to stop, without a hard budget.
+
+    An episode ends when the policy stops or nothing is left to acquire; what it has cost is part of the
+    result. Takes what `evaluate` takes, but for budgets and how they are enforced.
+
+    Parameters
+    ----------
+    policy, problem, table, predictor, key, max_rows, seed
+        As for `evaluate`; the problem's budget is not looked at.
+    thresholds
+        When to stop, for policies that take this at evaluation (with a method `stopping_at`). None for a
+        policy that has learned when to stop.
+
+    Returns
+    -------
+    scores
+        One row per threshold: `threshold` (NaN where none is given), the scores of
+        `ascertain.metrics.measure`, `mean_cost`, `mean_acquisitions` and `n_rows`.
+    """
+    problem.check(table)
+    rows, anonymous = sample_rows(table, max_rows, seed), problem.without_names()
+    key = jr.key(seed) if key is None else key
+    each = [_soft_outcomes(key, rule, anonymous, rows) for rule in _stopping(policy, thresholds)]
+    reached = Outcomes(*(jnp.concatenate(points) for points in zip(*each, strict=True)))
+    if thresholds is None:
+        _refuse_endless(key, policy, anonymous, rows, reached)
+    probabilities = predict_sets(predictor, anonymous, rows, reached.acquired)
+    frame = scores(reached, probabilities, rows.y).drop(columns="forced_stop_rate")
+    frame.insert(0, "threshold", [np.nan] if thresholds is None else [float(each) for each in thresholds])
+    return frame
+
+
+def curve(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    budgets: Float[Array, " points"],
+    *,
+    protocol: Protocol,
+    n_steps: int,
+    separate: bool,
+) -> tuple[Outcomes, Float[Array, "points instances classes"]]:
+    """Let a policy acquire at every budget, and predict from what it has at the end.
+
+    Can be jitted and vmapped, for predictors that are written in JAX. Takes what `outcomes` takes.
+    """
+    reached = outcomes(
+        key, policy, problem, table, budgets, protocol=protocol, n_steps=n_steps, separate=separate
+    )
+    return reached, predict_in_jax(predictor, problem, table, reached.acquired)
+
+
+def outcomes(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budgets: Float[Array, " points"],
+    *,
+    protocol: Protocol,
+    n_steps: int,
+    separate: bool,
+) -> Outcomes:
+    """Let a policy acquire at every budget. Can be jitted and vmapped.
+
+    Parameters
+    ----------
+    key
+        The random key; the same lots are drawn at every budget.
+    policy, problem, table, protocol
+        As for `evaluate`; the problem's own budget is not looked at.
+    budgets
+        The budgets.
+    n_steps
+        The most steps to make: `most_steps`.
+    separate
+        Whether each budget needs a rollout of its own: `needs_separate_rollouts`. Otherwise the one with the
+        largest budget is cut to fit the others.
+    """
+
+    def roll_out(budget: Float[Array, ""]) -> Outcomes:
+        there = _at(problem, budget)
+        return _ends(there, acquire(key, policy.at(budget), there, table, protocol, n_steps))
+
+    if separate:
+        return jax.lax.map(roll_out, budgets)
+    longest = acquire(key, policy, _at(problem, budgets.max()), table, protocol, n_steps)
+
+    def cut(budget: Float[Array, ""]) -> Outcomes:
+        there = _at(problem, budget)
+        return _ends(there, _within(there, longest, protocol))
+
+    return jax.lax.map(cut, budgets)
+
+
+def soft_outcomes(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Outcomes:
+    """Let a policy acquire until it stops or nothing is left: a single point. Can be jitted and vmapped."""
+    return jax.tree.map(lambda leaf: leaf[None], _ends(problem, _acquire_freely(key, policy, problem, table)))
+
+
+def needs_separate_rollouts(policy: Policy, problem: Problem, protocol: Protocol) -> bool:
+    """Whether a policy may act otherwise at a smaller budget, until that is spent; not to be asked in `jit`.
+
+    It does not if its scores do not depend on the budget and what is legal does not either: everything, or
+    (where costs are equal) everything until the budget is spent.
+    """
+    if policy.at(problem.budget) is not policy:
+        return True
+    return protocol.affordability == "illegal" and bool(np.ptp(np.asarray(problem.costs)) > 0)
+
+
+def most_steps(problem: Problem, budgets: Sequence[float] | Float[np.ndarray, " points"]) -> int:
+    """Give the most acquisitions that any of the budgets can pay for, at least one; not in `jit`."""
+    return max(1, _at(problem, jnp.asarray(max(budgets), jnp.float32)).most_acquisitions())
+
+
+def sample_rows(table: Table, max_rows: int | None, seed: int) -> Table:
+    """Give the table or, if it has more than `max_rows` rows, so many of them at random."""
+    n_rows = table.x.shape[0]
+    if max_rows is None or n_rows <= check_count("max_rows", max_rows, least=1):
+        return table
+    return table.take(jnp.asarray(np.random.default_rng(seed).permutation(n_rows)[:max_rows]))
+
+
+def scores(
+    reached: Outcomes, probabilities: Float[Array, "points instances classes"], y: Int[Array, " instances"]
+) -> pd.DataFrame:
+    """Score predictions and what they have cost: one row per budget or threshold."""
+    truth, spent = np.asarray(y), np.asarray(reached.spent, np.float64)
+    taken, forced = np.asarray(reached.acquired).sum(axis=-1), np.asarray(reached.forced_stop)
+    return pd.DataFrame(
+        {
+            **measure(predicted, truth),
+            "mean_cost": spent[point].mean(),
+            "mean_acquisitions": taken[point].mean(),
+            "forced_stop_rate": forced[point].mean(),
+            "n_rows": len(truth),
+        }
+        for point, predicted in enumerate(np.asarray(probabilities))
+    )
+
+
+def predictions(
+    predictor: Predictor, problem: Problem, table: Table, episodes: Episodes
+) -> Float[Array, "steps_and_start instances classes"]:
+    """Give class probabilities before the first step and after each one.
+
+    Parameters
+    ----------
+    predictor
+        Written in JAX (an Equinox module), or any other callable, which is asked only about rows that change.
+    problem
+        Says what the actions reveal.
+    table
+        The rows that the episodes are about.
+    episodes
+        What was acquired for them.
+    """
+    return predict_sets(predictor, problem, table, episodes.acquired(problem.n_actions))
+
+
+def predict_sets(
+    predictor: Predictor, problem: Problem, table: Table, acquired: Bool[Array, "points instances actions"]
+) -> Float[Array, "points instances classes"]:
+    """Give class probabilities for several sets of acquisitions of every row; see `predictions`."""
+    if isinstance(predictor, eqx.Module):
+        return _predict_in_jax(predictor, problem.without_names(), table, acquired)
+    x = np.asarray(table.x)
+    known = np.zeros(x.shape, bool)
+    # Rows of which nothing is known look the same to a predictor.
+    probabilities = np.repeat(_ask(predictor, problem, x[:1], known[:1]), len(x), axis=0)
+    found = []
+    for observed in np.asarray(problem.observed(acquired)):
+        changed = np.flatnonzero((observed != known).any(axis=1))
+        if len(changed):
+            probabilities = probabilities.copy()
+            probabilities[changed] = _ask(predictor, problem, x[changed], observed[changed])
+        known = observed
+        found.append(probabilities)
+    return jnp.asarray(np.stack(found))
+
+
+def predict_in_jax(
+    predictor: Predictor, problem: Problem, table: Table, acquired: Bool[Array, "points instances actions"]
+) -> Float[Array, "points instances classes"]:
+    """Give class probabilities for several sets of acquisitions of every row; can be jitted and vmapped."""
+
+    def predict(acquired: Bool[Array, "instances actions"]) -> Float[Array, "instances classes"]:
+        observed = problem.observed(acquired)
+        return predictor(jnp.where(observed, table.x, 0.0), observed)
+
+    return jax.lax.map(predict, acquired)  # one after the other, to save memory
+
+
+def acquisition_frequencies(episodes: Episodes, n_actions: int) -> Float[Array, "steps actions"]:
+    """Give the share of all rows that take each action at each step."""
+    return jnp.mean(jax.nn.one_hot(episodes.choices - 1, n_actions), axis=0)
+
+
+def frequency_table(frequencies: Float[Array, "steps actions"], problem: Problem) -> pd.DataFrame:
+    """Tabulate acquisition frequencies for reports: `step` (from 1), `action` by name, and `share`."""
+    n_steps, n_actions = frequencies.shape
+    names = problem.action_names or tuple(f"action {number}" for number in range(n_actions))
+    return pd.DataFrame(
+        {
+            "step": np.repeat(np.arange(1, n_steps + 1), n_actions),
+            "action": np.tile(np.array(names, object), n_steps),
+            "share": np.asarray(frequencies, np.float64).ravel(),
+        }
+    )
+
+
+# One program for each shape: budgets, rows and parameters are arguments.
+_outcomes = eqx.filter_jit(outcomes)
+_soft_outcomes = eqx.filter_jit(soft_outcomes)
+_predict_in_jax = eqx.filter_jit(predict_in_jax)
+
+
+def _ask(
+    predictor: Predictor,
+    problem: Problem,
+    x: Float[np.ndarray, "instances features"],
+    observed: Bool[np.ndarray, "instances features"],
+) -> Float[np.ndarray, "instances classes"]:
+    """Ask a predictor that is not written in JAX."""
+    probabilities = np.asarray(
+        predictor(jnp.asarray(np.where(observed, x, 0.0)), jnp.asarray(observed)), np.float32
+    )
+    if probabilities.shape != (len(x), problem.n_classes):
+        raise InputError(
+            f"the predictor gave probabilities of shape {probabilities.shape} for {len(x)} rows; "
+            f"it should give one for each of the {problem.n_classes} classes: ({len(x)}, {problem.n_classes})"
+        )
+    return probabilities
+
+
+def _at(problem: Problem, budget: Float[Array, ""]) -> Problem:
+    moved: Problem = eqx.tree_at(lambda each: each.budget, problem, budget)
+    return moved
+
+
+def _acquire_freely(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Episodes:
+    plenty = policy.at(problem.costs.sum())  # for policies that would plan for a budget
+    # The protocols differ in what happens at a hard budget only, so either will do.
+    return acquire(key, plenty, problem, table, PAPER, problem.n_actions, hard=False)
+
+
+def _ends(problem: Problem, episodes: Episodes) -> Outcomes:
+    acquired = jax.nn.one_hot(episodes.choices - 1, problem.n_actions, dtype=bool).any(axis=1)
+    frequencies = acquisition_frequencies(episodes, problem.n_actions)
+    return Outcomes(acquired, problem.price(acquired), episodes.forced_stop, frequencies)
+
+
+def _within(problem: Problem, episodes: Episodes, protocol: Protocol) -> Episodes:
+    """Cut episodes to what the problem's budget, smaller than theirs, can pay."""
+    fits = episodes.spent <= problem.limit
+    forced = episodes.forced_stop
+    if protocol.affordability == "blind":
+        forced = forced | ~fits.all(axis=1)
+    spent = jax.lax.cummax(jnp.where(fits, episodes.spent, 0.0), axis=1)
+    return Episodes(jnp.where(fits, episodes.choices, 0), spent, forced)
+
+
+def _check_budgets(problem: Problem, budgets: Sequence[float] | None) -> Float[np.ndarray, " points"]:
+    if budgets is None:
+        return np.asarray(problem.budget, np.float64)[None]
+    amounts = check_numbers("budgets", budgets, ndim=1)
+    if not len(amounts):
+        raise InputError("budgets is empty; leave it out to evaluate at the problem's budget")
+    for place in np.flatnonzero(~(np.isfinite(amounts) & (amounts >= 0)))[:1]:
+        raise InputError(f"budgets[{place}] is {amounts[place]}; budgets are finite and not negative")
+    return amounts
+
+
+def _stopping(policy: Policy, thresholds: Sequence[float] | None) -> list[Policy]:
+    """Give the policy with each of the thresholds."""
+    if thresholds is None:
+        return [policy]
+    values = check_numbers("thresholds", thresholds, ndim=1)
+    if not len(values) or np.isnan(values).any():
+        raise InputError(f"thresholds must be one or more numbers, got {thresholds!r}")
+    if not hasattr(policy, "stopping_at"):
+        raise InputError(f"{type(policy).__name__} takes no stopping threshold; {_WHO_STOPS}")
+    return [policy.stopping_at(value) for value in values.tolist()]
+
+
+def _refuse_endless(
+    key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table, reached: Outcomes
+) -> None:
+    """Raise if a policy acquires everything because it cannot stop, not because it wants all."""
+    if bool(jnp.any(problem.readable(table.available)[None] & ~reached.acquired)):
+        return
+    if not bool(_may_stop(key, policy, problem, table)):
+        raise InputError(
+            f"{type(policy).__name__} has no rule for when to stop, and acquires everything; {_WHO_STOPS}"
+        )
+
+
+@eqx.filter_jit
+def _may_stop(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Bool[Array, ""]:
+    """Whether stopping has a score in any state that the policy comes through."""
+    available = problem.readable(table.available)
+    episodes = _acquire_freely(key, policy, problem, table)
+    plenty = policy.at(problem.costs.sum())
+
+    def finite(step: tuple[PRNGKeyArray, Array]) -> Bool[Array, ""]:
+        step_key, acquired = step
+        choices = plenty(table.x, problem.observed(acquired), acquired, available, key=step_key)
+        return jnp.any(choices[:, 0] > -jnp.inf)
+
+    before_each = episodes.acquired(problem.n_actions)[:-1]
+    return jax.lax.map(finite, (jr.split(key, problem.n_actions), before_each)).any()

@@ -1,0 +1,103 @@
+"""Double DQN with TD(lambda) targets: what JAFA and OL share."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ascertain.networks import LOWEST
+
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True)
+class DQNSettings:
+    """How long and how to learn; the defaults are the reference's."""
+
+    batches: int = 4000
+    frames_per_batch: int = 256
+    slots: int = 128  # episodes side by side
+    learning_rate: float = 1e-3
+    td_lambda: float = 0.75
+    target_rate: float = 0.005  # of the target networks' moving average
+    first_epsilon: float = 1.0
+    last_epsilon: float = 0.1
+    exploring_share: float = 0.5  # the part of the batches over which epsilon falls
+
+    @property
+    def steps(self) -> int:
+        """Steps in every slot per batch."""
+        return max(1, self.frames_per_batch // self.slots)
+
+    def epsilon(self, batch: Int[Array, ""]) -> Float[Array, ""]:
+        """Give the rate of random choices in a batch: falls linearly, then stays."""
+        falling = max(1, int(self.exploring_share * self.batches))
+        done = jnp.minimum(batch / falling, 1.0)
+        return self.first_epsilon + done * (self.last_epsilon - self.first_epsilon)
+
+
+def best_choice(
+    q: Float[Array, "*batch choices"], legal: Bool[Array, "*batch choices"]
+) -> Int[Array, "*batch"]:
+    """Take the legal choice of highest value, the first one of equals."""
+    return jnp.argmax(jnp.where(legal, q, LOWEST), axis=-1)
+
+
+def explore(
+    key: PRNGKeyArray,
+    q: Float[Array, "slots choices"],
+    legal: Bool[Array, "slots choices"],
+    epsilon: Float[Array, ""],
+) -> Int[Array, " slots"]:
+    """Take any legal choice with probability epsilon, else the best one."""
+    lots = jr.uniform(key, (q.shape[0], q.shape[1] + 1))
+    anything = jnp.argmax(jnp.where(legal, lots[:, 1:], -1.0), axis=1)
+    return jnp.where(lots[:, 0] < epsilon, anything, best_choice(q, legal))
+
+
+def next_values(
+    online: Float[Array, "*batch choices"],
+    target: Float[Array, "*batch choices"],
+    legal: Bool[Array, "*batch choices"],
+) -> Float[Array, "*batch"]:
+    """Value successors as double DQN does: the online network chooses, the target network values."""
+    chosen = best_choice(online, legal)
+    return jnp.take_along_axis(target, chosen[..., None], axis=-1)[..., 0]
+
+
+def lambda_returns(
+    reward: Float[Array, "steps *batch"],
+    done: Bool[Array, "steps *batch"],
+    next_value: Float[Array, "steps *batch"],
+    decay: float,
+) -> Float[Array, "steps *batch"]:
+    """Give the TD(lambda) targets within a window of steps, bootstrapped at its end; no discount.
+
+    G_t = r_t + (1 - done_t) ((1 - lambda) V(s'_t) + lambda G_{t+1}), with V(s'_t) for G_{t+1} in the end.
+    """
+    later, targets = next_value[-1], []
+    for t in reversed(range(reward.shape[0])):
+        blend = (1 - decay) * next_value[t] + decay * later
+        later = reward[t] + jnp.where(done[t], 0.0, blend)
+        targets.append(later)
+    return jnp.stack(targets[::-1])
+
+
+def td_loss(
+    q: Float[Array, "*batch choices"],
+    choice: Int[Array, "*batch"],
+    target: Float[Array, "*batch"],
+    weight: Float[Array, "*batch"],
+) -> Float[Array, ""]:
+    """Give the mean squared error of the chosen values; `weight` sums to 1."""
+    chosen = jnp.take_along_axis(q, choice[..., None], axis=-1)[..., 0]
+    return jnp.sum(weight * (chosen - target) ** 2)
+
+
+def polyak(target: Model, online: Model, rate: float) -> Model:
+    """Move the target networks a little towards the online ones."""
+    moved: Model = jax.tree.map(lambda t, o: t + rate * (o - t), target, online)
+    return moved

@@ -1,0 +1,119 @@
+"""Fitting any method by its name, with its inputs checked first."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ascertain.acquisition import legal_actions
+from ascertain.errors import InputError
+from ascertain.methods.registry import State, get
+from ascertain.policy import Policy
+from ascertain.predictor import Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+
+
+def fit(
+    name: str,
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    *,
+    predictor: Predictor | None = None,
+    pretrained: Any = None,
+    settings: Any = None,
+    state: State = "s",
+    protocol: Protocol = PAPER,
+    dataset: str | None = None,
+) -> Policy:
+    """Fit a method and give its policy.
+
+    Parameters
+    ----------
+    name
+        One of `ascertain.methods.names()`.
+    key
+        The random key.
+    problem
+        Actions, costs and the budget.
+    train_table, valid_table
+        Treated data: complete, restricted (with holes) or restored.
+    predictor
+        The fixed predictor; AACO and the static route need it.
+    pretrained
+        What the method's `pretrain` gave, to share it; by default it is run.
+    settings
+        The method's settings; by default the paper's for this problem (and dataset).
+    state
+        `"s"`: holes only make actions illegal. `"sm"`: the policy also sees what is available.
+    protocol
+        How to read the paper.
+    dataset
+        The name of a dataset that the reference has settings for.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> import numpy as np
+    >>> from ascertain import Problem, Table, methods
+    >>> problem = Problem(np.eye(3), [1, 1, 1], budget=1, n_classes=2)
+    >>> table = Table(np.arange(12.0).reshape(4, 3), [0, 0, 1, 1])
+    >>> policy = methods.fit("sequential", jr.key(0), problem, table, table)
+    >>> nothing = np.zeros((1, 3), bool)
+    >>> scores = policy(table.x[:1], nothing, nothing, ~nothing, key=jr.key(1))
+    >>> int(scores.argmax())  # 0 is to stop, so this is the first feature
+    1
+    """
+    method = get(name)
+    method.check_state(state)
+    problem.check(train_table)
+    problem.check(valid_table)
+    _check_playable(problem, train_table, protocol)
+    if settings is None:
+        settings = method.settings_for(problem, protocol, dataset)
+    plain = problem.without_names()
+    return _fit(
+        method.fit, key, plain, train_table, valid_table, predictor, pretrained, settings, state, protocol
+    )
+
+
+@eqx.filter_jit
+def _fit(
+    fit_method: Any,
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    predictor: Predictor | None,
+    pretrained: Any,
+    settings: Any,
+    state: State,
+    protocol: Protocol,
+) -> Policy:
+    fitted: Policy = fit_method(
+        key,
+        problem,
+        train_table,
+        valid_table,
+        predictor=predictor,
+        pretrained=pretrained,
+        settings=settings,
+        state=state,
+        protocol=protocol,
+    )
+    return fitted
+
+
+def _check_playable(problem: Problem, table: Table, protocol: Protocol) -> None:
+    """Raise where no training row supports any first acquisition."""
+    available = problem.readable(table.available)
+    legal = legal_actions(problem, protocol, jnp.zeros_like(available), available)
+    if not bool(np.asarray(legal).any()):
+        raise InputError(
+            "no training row supports any acquisition that the budget can pay: every row lacks some feature "
+            "of each affordable action; restore the table, or raise the budget"
+        )

@@ -1,0 +1,314 @@
+"""JAFA: a set encoder shared by a classifier and a double-DQN agent, trained jointly.
+
+After Shim, Hwang and Yang (2018). The reward is the classifier's log-likelihood at the end of an episode.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
+from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
+from ascertain.methods.pretraining import SCHEDULE, random_rate, random_subset
+from ascertain.methods.registry import State, register
+from ascertain.networks import LOWEST, MLP
+from ascertain.policy import Policy
+from ascertain.predictor import Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+from ascertain.training import Batch, Schedule, class_weights, cross_entropy, train
+
+_PRETRAINING = replace(SCHEDULE, min_delta=1e-2)
+
+
+@dataclass(frozen=True)
+class Settings(DQNSettings):
+    """Architecture and training of JAFA; the defaults are the paper's."""
+
+    hidden: tuple[int, ...] = (32, 32)
+    embedding: int = 16
+    process_steps: int = 5
+    pretraining: Schedule = _PRETRAINING
+    cost_weight: float | None = None  # soft budget: the price of cost in the reward; None = hard budget
+
+
+class LSTMCell(eqx.Module):
+    """A long short-term memory cell on batches."""
+
+    from_input: Float[Array, "size gates"]
+    from_state: Float[Array, "size gates"]
+    bias: Float[Array, "two gates"]
+
+    def __init__(self, size: int, *, key: PRNGKeyArray):
+        bound = size**-0.5
+        drawn = jr.uniform(key, (2 * size + 2, 4 * size), minval=-bound, maxval=bound)
+        self.from_input, self.from_state, self.bias = drawn[:size], drawn[size:-2], drawn[-2:]
+
+    def __call__(
+        self,
+        x: Float[Array, "batch size"],
+        state: Float[Array, "batch size"],
+        cell: Float[Array, "batch size"],
+    ) -> tuple[Float[Array, "batch size"], Float[Array, "batch size"]]:
+        """Give the next state and cell."""
+        gates = x @ self.from_input + state @ self.from_state + self.bias.sum(axis=0)[None]
+        admit, forget, candidate, expose = jnp.split(gates, 4, axis=1)
+        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(admit) * jnp.tanh(candidate)
+        return jax.nn.sigmoid(expose) * jnp.tanh(cell), cell
+
+
+class SetEncoder(eqx.Module):
+    """Embeds the set of observed features, in no order: read, process by attention, write."""
+
+    read: MLP
+    process: LSTMCell
+    write: MLP
+    empty: Float[Array, " embedding"]  # of the empty set
+    process_steps: int = eqx.field(static=True)
+
+    def __init__(self, n_features: int, settings: Settings, *, key: PRNGKeyArray):
+        reading, processing, writing = jr.split(key, 3)
+        size = settings.embedding
+        self.read = MLP((n_features + 1, *settings.hidden, size), key=reading)
+        self.process = LSTMCell(size, key=processing)
+        self.write = MLP((2 * size, *settings.hidden, size), key=writing)
+        self.empty = jnp.zeros(size)
+        self.process_steps = settings.process_steps
+
+    def __call__(
+        self, x: Float[Array, "batch features"], observed: Bool[Array, "batch features"]
+    ) -> Float[Array, "batch embedding"]:
+        """Embed the observed features of each row."""
+        return self.attend(self.memories(x), observed)
+
+    def memories(self, x: Float[Array, "batch features"]) -> Float[Array, "batch features embedding"]:
+        """Read each feature by itself.
+
+        Its input is its value and its one-hot number, of which the first layer makes x_i w + W_i.
+        """
+        first, *rest = self.read.layers
+        named = first.weight[1:] + first.bias[None]
+        hidden = x[:, :, None] * first.weight[0][None, None] + named[None]
+        for layer in rest:
+            hidden = layer(jax.nn.relu(hidden))
+        return hidden
+
+    def attend(
+        self, memory: Float[Array, "batch features embedding"], observed: Bool[Array, "batch features"]
+    ) -> Float[Array, "batch embedding"]:
+        """Attend to the memories of the observed features some times over, and write the embedding."""
+
+        def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
+            state, cell, read_out = carry
+            state, cell = self.process(read_out, state, cell)
+            match = jnp.sum(memory * state[:, None], axis=2)
+            attention = jax.nn.softmax(jnp.where(observed, match, LOWEST))
+            return (state, cell, jnp.sum(attention[:, :, None] * memory, axis=1)), None
+
+        nothing = jnp.zeros((memory.shape[0], memory.shape[2]))
+        (state, _, read_out), _ = jax.lax.scan(step, (nothing, nothing, nothing), length=self.process_steps)
+        written = self.write(jnp.concatenate([state, read_out], axis=1))
+        return jnp.where(observed.any(axis=1)[:, None], written, self.empty[None])
+
+
+class SetClassifier(eqx.Module):
+    """The set encoder and a classifier on its embedding: what is pretrained, and gives the rewards."""
+
+    encoder: SetEncoder
+    classifier: MLP
+
+    def __init__(self, problem: Problem, settings: Settings, *, key: PRNGKeyArray):
+        encoding, classifying = jr.split(key)
+        self.encoder = SetEncoder(problem.n_features, settings, key=encoding)
+        sizes = (settings.embedding, *settings.hidden, problem.n_classes)
+        self.classifier = MLP(sizes, key=classifying)
+
+    def __call__(
+        self, x: Float[Array, "batch features"], observed: Bool[Array, "batch features"]
+    ) -> Float[Array, "batch classes"]:
+        """Give logits."""
+        return self.classifier(self.encoder(x, observed))
+
+
+class JAFA(Policy):
+    """The fitted policy, with its own classifier."""
+
+    own: SetClassifier
+    q: MLP
+    sees_availability: bool = eqx.field(static=True)
+    may_stop: bool = eqx.field(static=True)
+
+    def __call__(
+        self,
+        x: Float[Array, "instances features"],
+        observed: Bool[Array, "instances features"],
+        acquired: Bool[Array, "instances actions"],
+        available: Bool[Array, "instances actions"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Float[Array, "instances choices"]:
+        """Score by the value of each choice."""
+        del key
+        q = self.values(self.own.encoder(x, observed), available & ~acquired)
+        return q if self.may_stop else q.at[:, 0].set(-jnp.inf)
+
+    def values(
+        self, embedding: Float[Array, "batch embedding"], open_actions: Bool[Array, "batch actions"]
+    ) -> Float[Array, "batch choices"]:
+        """Give Q; the embedding gets no gradient from it."""
+        inputs = jax.lax.stop_gradient(embedding)
+        if self.sees_availability:
+            inputs = jnp.concatenate([inputs, open_actions.astype(inputs.dtype)], axis=1)
+        return self.q(inputs)
+
+
+def pretrain(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    *,
+    settings: Settings = Settings(),  # noqa: B008
+    protocol: Protocol = PAPER,
+) -> SetClassifier:
+    """Train encoder and classifier on random subsets of what each row has."""
+    building, training = jr.split(key)
+    weights = class_weights(train_table.y, problem.n_classes)
+
+    def loss(model: SetClassifier, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
+        choosing, hiding = jr.split(key)
+        rows = train_table.take(batch.rows)
+        kept = random_subset(hiding, problem, protocol, len(batch.rows), random_rate(choosing))
+        logits = model(rows.x, kept & rows.available)
+        return jnp.sum(batch.weight * cross_entropy(logits, rows.y, weights))
+
+    def validate(model: SetClassifier, key: PRNGKeyArray) -> Float[Array, ""]:
+        del key
+        logits = model(valid_table.x, valid_table.available)
+        return jnp.mean(cross_entropy(logits, valid_table.y, weights))
+
+    model = SetClassifier(problem, settings, key=building)
+    n_rows = train_table.x.shape[0]
+    return train(training, model, loss, validate, n_rows, settings.pretraining, settings.learning_rate)
+
+
+class _Learner(NamedTuple):
+    policy: JAFA
+    target: JAFA
+    agent_optimiser: Any
+    own_optimiser: Any
+    slots: Slots
+
+
+@register(
+    "jafa",
+    summary="Joint set encoder, classifier and double-DQN agent; rewarded by the final log-likelihood.",
+    settings=Settings,
+    pretrain=pretrain,
+    states=("s", "sm"),
+)
+def fit(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    *,
+    predictor: Predictor | None = None,
+    pretrained: SetClassifier | None = None,
+    settings: Settings = Settings(),  # noqa: B008
+    state: State = "s",
+    protocol: Protocol = PAPER,
+) -> JAFA:
+    """Train JAFA: pretraining (unless given), then agent and classifier side by side.
+
+    Takes what every method takes (see `Method`). `predictor` is not used: JAFA is rewarded by its own
+    classifier.
+    """
+    del predictor
+    pretraining, building, shuffling, acting = jr.split(key, 4)
+    if pretrained is None:
+        pretrained = pretrain(
+            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
+        )
+    may_stop, sees = settings.cost_weight is not None, state == "sm"
+    n_inputs = settings.embedding + (problem.n_actions if sees else 0)
+    q = MLP((n_inputs, *settings.hidden, problem.n_actions + 1), key=building)
+    policy = JAFA(pretrained, q, sees, may_stop)
+    environment = Environment(shuffling, problem, train_table, protocol, may_stop=may_stop)
+    adam = optax.adam(settings.learning_rate)
+    weights = class_weights(train_table.y, problem.n_classes)
+    start = _Learner(policy, policy, adam.init(q), adam.init(pretrained), environment.start(settings.slots))
+
+    def batch(learner: _Learner, number: Array) -> tuple[_Learner, None]:
+        return _learn(jr.fold_in(acting, number), learner, number, environment, settings, weights), None
+
+    learner, _ = jax.lax.scan(batch, start, jnp.arange(settings.batches))
+    return learner.policy
+
+
+def _learn(
+    key: PRNGKeyArray,
+    learner: _Learner,
+    number: Int[Array, ""],
+    environment: Environment,
+    settings: Settings,
+    weights: Float[Array, " classes"],
+) -> _Learner:
+    """Collect a batch; update agent, target networks and classifier, in this order."""
+    policy, epsilon = learner.policy, settings.epsilon(number)
+
+    def choose(key: PRNGKeyArray, row: Array, acquired: Array) -> tuple[Array, Array]:
+        view = environment.view(row, acquired)
+        embedding = policy.own.encoder(view.x, view.observed)
+        q = policy.values(embedding, view.open)
+        return explore(key, q, environment.legal(row, acquired), epsilon), embedding
+
+    slots, frames, embedding = environment.collect(key, learner.slots, choose, settings.steps)
+    seen = environment.transitions(frames)
+    own_gradient, (embedding_after, losses) = jax.grad(_own_loss, has_aux=True)(policy.own, seen, weights)
+    reward = _rewards(environment.problem, frames, losses, settings)
+    target_embedding = learner.target.own.encoder(seen.after.x, seen.after.observed)
+    value = next_values(
+        policy.values(embedding_after, seen.after.open),
+        learner.target.values(target_embedding, seen.after.open),
+        seen.legal_after,
+    ).reshape(reward.shape)
+    goal = lambda_returns(reward, frames.done, value, settings.td_lambda).reshape(-1)
+
+    def agent_loss(q: MLP) -> Float[Array, ""]:
+        flat = embedding.reshape(-1, embedding.shape[-1])
+        values = eqx.tree_at(lambda p: p.q, policy, q).values(flat, seen.before.open)
+        return td_loss(values, seen.choice, goal, jnp.full(goal.shape, 1 / goal.size))
+
+    adam = optax.adam(settings.learning_rate)
+    q_update, agent_optimiser = adam.update(jax.grad(agent_loss)(policy.q), learner.agent_optimiser)
+    own_update, own_optimiser = adam.update(own_gradient, learner.own_optimiser)
+    policy = eqx.tree_at(lambda p: p.q, policy, optax.apply_updates(policy.q, q_update))
+    target = polyak(learner.target, policy, settings.target_rate)
+    policy = eqx.tree_at(lambda p: p.own, policy, optax.apply_updates(policy.own, own_update))
+    return _Learner(policy, target, agent_optimiser, own_optimiser, slots)
+
+
+def _own_loss(
+    own: SetClassifier, seen: Transitions, weights: Float[Array, " classes"]
+) -> tuple[Float[Array, ""], tuple[Float[Array, "batch embedding"], Float[Array, " batch"]]]:
+    """Give the classifier's loss on the states that were reached, and what it is made of."""
+    embedding = own.encoder(seen.after.x, seen.after.observed)
+    losses = cross_entropy(own.classifier(embedding), seen.y, weights)
+    return losses.mean(), (embedding, losses)
+
+
+def _rewards(
+    problem: Problem, frames: Frames, losses: Float[Array, " batch"], settings: Settings
+) -> Float[Array, "steps slots"]:
+    """Reward the end of an episode by minus the classifier's loss and, with a soft budget, charge costs."""
+    reward = jnp.where(frames.done, -losses.reshape(frames.done.shape), 0.0)
+    if settings.cost_weight is None:
+        return reward
+    return reward - settings.cost_weight * choice_costs(problem, frames.choice)

@@ -1,0 +1,248 @@
+"""ODIN, model-free: an actor and a critic on the latent code of a frozen Partial VAE.
+
+After Zannone, Hernandez-Lobato, Zhang and Palla (2019). Every step is rewarded by the probability that the
+VAE's classifier gives to the true class, so longer episodes collect more.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ascertain.acquisition import Environment, Frames, Slots
+from ascertain.methods.dqn import lambda_returns
+from ascertain.methods.ppo import actor_loss, chosen, critic_loss, log_probabilities, mean_entropy
+from ascertain.methods.registry import State, register
+from ascertain.networks import Linear
+from ascertain.policy import Policy
+from ascertain.predictor import Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+from ascertain.restoration import pvae
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Training of ODIN; the defaults are the paper's."""
+
+    batches: int = 4000
+    frames_per_batch: int = 256
+    slots: int = 128  # episodes side by side
+    learning_rate: float = 1e-3
+    td_lambda: float = 0.75
+    clip: float = 0.2
+    critic_weight: float = 1.0
+    entropy_weight: float = 0.01
+    cost_weight: float | None = None  # soft budget: the price of cost in the reward; None = hard budget
+    vae: pvae.Settings = field(default_factory=pvae.Settings)
+
+    @property
+    def steps(self) -> int:
+        """Steps in every slot per batch."""
+        return max(1, self.frames_per_batch // self.slots)
+
+
+def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
+    """Give the settings for a dataset: only the VAE's differ."""
+    del problem, protocol
+    return Settings(vae=pvae.settings_for(dataset) if dataset else pvae.Settings())
+
+
+class ODIN(Policy):
+    """The fitted policy, with the VAE that it sees rows through."""
+
+    vae: pvae.PVAE
+    actor: Linear
+    critic: Linear
+    sees_availability: bool = eqx.field(static=True)
+    may_stop: bool = eqx.field(static=True)
+
+    def __call__(
+        self,
+        x: Float[Array, "instances features"],
+        observed: Bool[Array, "instances features"],
+        acquired: Bool[Array, "instances actions"],
+        available: Bool[Array, "instances actions"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Float[Array, "instances choices"]:
+        """Score by the logit of each choice."""
+        del key
+        labels = jnp.zeros((x.shape[0], self.vae.n_classes))
+        points = jnp.concatenate([x, labels], axis=1)
+        visible = jnp.concatenate([observed, labels > 0], axis=1)
+        logits = self.actor(self.inputs(self.vae.encode(points, visible).mean, available & ~acquired))
+        return logits if self.may_stop else logits.at[:, 0].set(-jnp.inf)
+
+    def inputs(
+        self, code: Float[Array, "*batch latent"], open_actions: Bool[Array, "*batch actions"]
+    ) -> Float[Array, "*batch inputs"]:
+        """Give what actor and critic see."""
+        if not self.sees_availability:
+            return code
+        return jnp.concatenate([code, open_actions.astype(code.dtype)], axis=-1)
+
+
+def pretrain(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    *,
+    settings: Settings = Settings(),  # noqa: B008
+    protocol: Protocol = PAPER,
+) -> pvae.PVAE:
+    """Fit the Partial VAE, as the restorer of the same table does."""
+    del protocol
+    return pvae.fit_pvae(key, problem, train_table, valid_table, settings.vae)
+
+
+class _Learner(NamedTuple):
+    actor: Linear
+    critic: Linear
+    optimiser: Any
+    slots: Slots
+
+
+class _Chosen(NamedTuple):
+    """What acting leaves to learn from."""
+
+    inputs: Float[Array, "steps slots inputs"]
+    legal: Bool[Array, "steps slots choices"]
+    log_probability: Float[Array, "steps slots"]
+
+
+@register(
+    "odin",
+    summary="Actor-critic on the latent code of a Partial VAE; rewarded by the true class's probability.",
+    settings=Settings,
+    settings_for=settings_for,
+    pretrain=pretrain,
+    states=("s", "sm"),
+)
+def fit(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    *,
+    predictor: Predictor | None = None,
+    pretrained: pvae.PVAE | None = None,
+    settings: Settings = Settings(),  # noqa: B008
+    state: State = "s",
+    protocol: Protocol = PAPER,
+) -> ODIN:
+    """Train ODIN: the VAE (unless given), then actor and critic on its code.
+
+    Takes what every method takes (see `Method`). `predictor` is not used: ODIN is rewarded by the VAE's own
+    classifier.
+    """
+    del predictor
+    pretraining, building, criticising, shuffling, acting = jr.split(key, 5)
+    if pretrained is None:
+        pretrained = pretrain(
+            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
+        )
+    may_stop, sees = settings.cost_weight is not None, state == "sm"
+    environment = Environment(shuffling, problem, train_table, protocol, may_stop=may_stop)
+    n_inputs = settings.vae.latent + (problem.n_actions if sees else 0)
+    actor = Linear(n_inputs, problem.n_actions + 1, key=building)
+    critic = Linear(n_inputs, 1, key=criticising)
+    policy = ODIN(pretrained, actor, critic, sees, may_stop)
+    parts = point_parts(pretrained, train_table.x)
+    adam = optax.adam(settings.learning_rate)
+    start = _Learner(actor, critic, adam.init((actor, critic)), environment.start(settings.slots))
+
+    def batch(learner: _Learner, number: Array) -> tuple[_Learner, None]:
+        current = eqx.tree_at(lambda p: (p.actor, p.critic), policy, (learner.actor, learner.critic))
+        return _learn(jr.fold_in(acting, number), current, learner, environment, parts, settings), None
+
+    learner, _ = jax.lax.scan(batch, start, jnp.arange(settings.batches))
+    return eqx.tree_at(lambda p: (p.actor, p.critic), policy, (learner.actor, learner.critic))
+
+
+def _learn(
+    key: PRNGKeyArray,
+    policy: ODIN,
+    learner: _Learner,
+    environment: Environment,
+    parts: Float[Array, "instances features pooled"],
+    settings: Settings,
+) -> _Learner:
+    """Collect a batch and make one step of policy gradient and critic on it."""
+
+    def choose(key: PRNGKeyArray, row: Array, acquired: Array) -> tuple[Array, _Chosen]:
+        view = environment.view(row, acquired)
+        inputs = policy.inputs(latent_code(policy.vae, parts[row], view.observed), view.open)
+        legal = environment.legal(row, acquired)
+        log_probability = log_probabilities(policy.actor(inputs), legal)
+        choice = jr.categorical(key, log_probability)
+        return choice, _Chosen(inputs, legal, chosen(log_probability, choice))
+
+    slots, frames, acted = environment.collect(key, learner.slots, choose, settings.steps)
+    seen = environment.transitions(frames)
+    code = latent_code(policy.vae, parts[frames.row.reshape(-1)], seen.after.observed)
+    probability = jax.nn.softmax(policy.vae.classifier(code))
+    right = jnp.take_along_axis(probability, seen.y[:, None], axis=1).reshape(frames.done.shape)
+    reward = right - _charge(environment.problem, frames, settings)
+    next_value = policy.critic(policy.inputs(code, seen.after.open)).reshape(frames.done.shape)
+    goal = lambda_returns(reward, frames.done, next_value, settings.td_lambda)
+
+    def loss(networks: tuple[Linear, Linear]) -> Float[Array, ""]:
+        actor, critic = networks
+        value = critic(acted.inputs)[..., 0]
+        log_probability = log_probabilities(actor(acted.inputs), acted.legal)
+        advantage = jax.lax.stop_gradient(goal - value)
+        picked = chosen(log_probability, frames.choice)
+        return (
+            actor_loss(picked, acted.log_probability, advantage, settings.clip)
+            + settings.critic_weight * critic_loss(value, goal)
+            - settings.entropy_weight * mean_entropy(log_probability, acted.legal)
+        )
+
+    networks = (policy.actor, policy.critic)
+    gradient = jax.grad(loss)(networks)
+    update, optimiser = optax.adam(settings.learning_rate).update(gradient, learner.optimiser)
+    actor, critic = optax.apply_updates(networks, update)
+    return _Learner(actor, critic, optimiser, slots)
+
+
+def _charge(problem: Problem, frames: Frames, settings: Settings) -> Float[Array, "steps slots"]:
+    """With a soft budget, charge every step for all that has been acquired by then."""
+    if settings.cost_weight is None:
+        return jnp.zeros(frames.done.shape)
+    after = frames.acquired | jax.nn.one_hot(frames.choice - 1, problem.n_actions, dtype=bool)
+    mean = jnp.mean(problem.costs)
+    return settings.cost_weight * problem.price(after) / jnp.where(mean > 0, mean, 1.0)
+
+
+def point_parts(
+    vae: pvae.PVAE, x: Float[Array, "instances features"]
+) -> Float[Array, "instances features pooled"]:
+    """Compute, once for a frozen VAE, what each feature of each row adds to the encoder's input.
+
+    The encoder sums over points, so that afterwards encoding any subset is a masked sum.
+    """
+    directions = vae.embedding[: x.shape[1]] @ vae.point_hidden.weight
+
+    def one_feature(feature: tuple[Array, Array]) -> Float[Array, "instances pooled"]:
+        values, direction = feature
+        return vae.point_out(jax.nn.relu(values[:, None] * direction[None] + vae.point_hidden.bias[None]))
+
+    return jnp.moveaxis(jax.lax.map(one_feature, (x.T, directions)), 0, 1)
+
+
+def latent_code(
+    vae: pvae.PVAE,
+    parts: Float[Array, "batch features pooled"],
+    observed: Bool[Array, "batch features"],
+) -> Float[Array, "batch latent"]:
+    """Give the mean latent code of rows of which some features are observed."""
+    pooled = jnp.sum(jnp.where(observed[:, :, None], parts, 0.0), axis=1)
+    mean, _ = jnp.split(vae.encoder(pooled), 2, axis=1)
+    return mean

@@ -1,0 +1,44 @@
+"""What the pretraining of JAFA, OL, GDFS and DIME shares: random subsets of the features, and a schedule."""
+
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ascertain.problem import Problem
+from ascertain.protocol import Protocol
+from ascertain.training import Schedule
+
+MOST_MASKED = 0.9  # a batch hides entries with a probability uniform up to this
+
+SCHEDULE = Schedule(
+    batch_size=128,
+    batches_per_round=100,
+    max_rounds=10_000,
+    track_from=500,
+    stop_from=1000,
+    patience=50,
+)
+
+
+def random_rate(key: PRNGKeyArray) -> Float[Array, ""]:
+    """Draw the probability with which a batch hides its entries."""
+    return MOST_MASKED * jr.uniform(key)
+
+
+def random_subset(
+    key: PRNGKeyArray, problem: Problem, protocol: Protocol, n_rows: int, rate: Float[Array, "..."]
+) -> Bool[Array, "instances features"]:
+    """Hide each action's features together, or each column by itself.
+
+    `rate` is the probability of it: one for all rows, or a column of them.
+    """
+    if protocol.pretrain_mask == "column":
+        return jr.uniform(key, (n_rows, problem.n_features)) > rate
+    return problem.observed(jr.uniform(key, (n_rows, problem.n_actions)) > rate)
+
+
+def mask_inputs(
+    x: Float[Array, "*batch features"], mask: Bool[Array, "*batch features"]
+) -> Float[Array, "*batch inputs"]:
+    """Put the observed values and the mask side by side."""
+    return jnp.concatenate([jnp.where(mask, x, 0.0), mask.astype(x.dtype)], axis=-1)

@@ -1,0 +1,390 @@
+"""Fitted policies on disk: a folder with `model.safetensors` (the numbers) and `model.json` (all the rest).
+
+Nothing that the files hold is ever executed, and the policy's structure is not among it: that is what the
+registered method's `fit` gives with the recorded settings on tables of the recorded sizes. It is found by
+tracing `fit`, which trains nothing, and the files only fill in the numbers.
+"""
+
+import hashlib
+import warnings
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import safetensors.numpy
+from pydantic import JsonValue, ValidationError, create_model
+
+from ascertain import __version__
+from ascertain.checks import check_count
+from ascertain.errors import InputError, StoreError
+from ascertain.methods import registry
+from ascertain.methods.registry import Method, State
+from ascertain.model_files import (
+    JSON_NAME,
+    REMEDY,
+    TENSORS_NAME,
+    Header,
+    MethodRecord,
+    PredictorRecord,
+    ProblemRecord,
+    Provenance,
+    Strict,
+    TensorsRecord,
+    canonical,
+    first_finding,
+    parse,
+    read_files,
+    write_files,
+)
+from ascertain.networks import MLP
+from ascertain.policy import Policy
+from ascertain.predictor import MaskedMLP, Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import Protocol
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """A fitted policy with all that is needed to use it and to know where it comes from.
+
+    Attributes
+    ----------
+    method
+        The name under which the method is registered.
+    policy
+        What its `fit` gave.
+    problem, settings, state, protocol
+        What it was fitted with.
+    train_rows, valid_rows
+        How many rows it was fitted on.
+    data_hash
+        The `hash_table` of the training table.
+    seed
+        What the random key was made of.
+    predictor
+        The fixed predictor that it was fitted and is to be used with; None if there is none.
+    preprocessing
+        How rows are prepared: any JSON object, for instance with the mean and deviation of each feature.
+        It is kept as it is.
+    package_version, created
+        Filled in.
+    """
+
+    method: str
+    policy: Policy
+    problem: Problem
+    settings: Any
+    state: State
+    protocol: Protocol
+    train_rows: int
+    valid_rows: int
+    data_hash: str
+    seed: int
+    predictor: Predictor | None = None
+    preprocessing: dict[str, Any] | None = None
+    package_version: str = __version__
+    created: datetime = field(default_factory=_now)
+
+    @property
+    def contains_training_rows(self) -> bool:
+        """Whether the policy holds the training rows themselves."""
+        return registry.get(self.method).keeps_rows
+
+
+def hash_table(table: Table) -> str:
+    """Give the sha256 of a table's arrays, which tells whether two models learned from the same rows."""
+    digest = hashlib.sha256()
+    for array in (table.x, table.y, table.available):
+        values = np.asarray(array)
+        digest.update(f"{values.dtype.name}{values.shape}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def save_model(path: str | Path, model: SavedModel) -> None:
+    """Write a model into a folder, in place of one that is there already.
+
+    However this ends, the folder then holds the old model or the new one. What is to be written is read
+    back before, and must give the same model. If the policy holds the training rows, a warning says so.
+
+    Parameters
+    ----------
+    path
+        The folder; it is made if it is not there.
+    model
+        The model. The predictor must be one of `fit_predictor`, or None.
+    """
+    folder = Path(path)
+    header, tensors = _encode(model)
+    _rehearse(folder, header, tensors, model)
+    if header.provenance.contains_training_rows:
+        message = (
+            f"{folder} will hold the {model.train_rows:,} training rows themselves, because {model.method} "
+            "decides by them; do not give it to anybody who may not see the data"
+        )
+        warnings.warn(message, UserWarning, stacklevel=2)
+    write_files(folder, header, tensors)
+
+
+def load_model(path: str | Path) -> SavedModel:
+    """Read a model from a folder that `save_model` has written.
+
+    On the same device and versions, scores and predictions are those of the saved model to the last bit.
+    Files that are damaged, changed, incomplete or of a newer version are refused with a `StoreError`.
+    Methods of other packages must be installed, or imported before.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    """
+    folder = Path(path)
+    return _decode(folder, *read_files(folder))
+
+
+class _Learned(NamedTuple):
+    """All that has numbers; they are named by their paths, such as `policy.own.layers[0].weight`."""
+
+    policy: Any
+    predictor: Any
+
+
+def _encode(model: SavedModel) -> tuple[Header, bytes]:
+    """Give the content of both files."""
+    method = registry.get(model.method)
+    method.check_state(model.state)
+    predictor = _check_predictor(model.predictor)
+    tensors = _pack(_Learned(model.policy, predictor))
+    try:
+        header = Header(
+            method=MethodRecord(name=method.name, module=method.fit.__module__),
+            settings=_settings_to_json(method, model.settings),
+            state=model.state,
+            protocol=model.protocol,
+            problem=ProblemRecord.of(model.problem),
+            train_rows=check_count("train_rows", model.train_rows, least=1),
+            valid_rows=check_count("valid_rows", model.valid_rows, least=1),
+            predictor=None if predictor is None else PredictorRecord(hidden=_hidden(predictor)),
+            preprocessing=model.preprocessing,
+            provenance=Provenance(
+                package_version=model.package_version,
+                created=model.created,
+                data_hash=model.data_hash,
+                seed=check_count("seed", model.seed, least=0),
+                contains_training_rows=method.keeps_rows,
+            ),
+            tensors=TensorsRecord.of(tensors),
+        )
+    except ValidationError as error:
+        raise InputError(f"the model cannot be saved as it is: {first_finding(error)}") from error
+    return header, tensors
+
+
+def _decode(folder: Path, header: Header, tensors: bytes) -> SavedModel:
+    """Give the model that is in both files."""
+    file = folder / JSON_NAME
+    method = _find_method(file, header)
+    try:
+        settings = _typed(_settings_type(method)).model_validate_json(canonical(header.settings)).value
+        problem = header.problem.problem()
+        skeleton = _skeleton(method, settings, problem, header)
+    except Exception as error:  # whatever a method makes of settings and sizes that do not suit it
+        raise StoreError(
+            f"{file} does not describe a model that {method.name} can have: {first_finding(error)}"
+            f"{header.versions()}; {REMEDY}"
+        ) from error
+    learned = _unpack(folder / TENSORS_NAME, tensors, skeleton, header)
+    return SavedModel(
+        method=method.name,
+        policy=learned.policy,
+        problem=problem,
+        settings=settings,
+        state=header.state,
+        protocol=header.protocol,
+        train_rows=header.train_rows,
+        valid_rows=header.valid_rows,
+        data_hash=header.provenance.data_hash,
+        seed=header.provenance.seed,
+        predictor=learned.predictor,
+        preprocessing=header.preprocessing,
+        package_version=header.provenance.package_version,
+        created=header.provenance.created,
+    )
+
+
+def _rehearse(folder: Path, header: Header, tensors: bytes, model: SavedModel) -> None:
+    """Raise unless what is about to be written can be read, and gives the same model."""
+    try:
+        again = _decode(folder, parse(folder / JSON_NAME, header.text().encode()), tensors)
+    except (StoreError, ValueError) as error:  # the latter for texts and numbers that JSON cannot hold
+        raise InputError(f"the model could not be loaded again, so it is not saved: {error}") from error
+    for name in ("settings", "protocol", "preprocessing"):
+        back, given = getattr(again, name), getattr(model, name)
+        if back != given:
+            raise InputError(f"the model's {name} would come back as {back!r} instead of {given!r}")
+    if not eqx.tree_equal(again.problem, model.problem):
+        raise InputError("the model's problem would not come back as it is; make it by Problem(...)")
+    if not _alike(again.policy, model.policy):
+        raise InputError(
+            f"the policy is not what {model.method} gives with this problem, settings, state and protocol "
+            "(its static fields differ); save those that it was fitted with"
+        )
+
+
+def _alike(one: Policy, other: Policy) -> bool:
+    """Whether two policies differ in numbers at most; the names of a problem inside do not count."""
+
+    def static(policy: Policy) -> Any:
+        nameless = jax.tree.map(
+            lambda node: node.without_names() if isinstance(node, Problem) else node,
+            policy,
+            is_leaf=lambda node: isinstance(node, Problem),
+        )
+        return eqx.filter(nameless, eqx.is_array_like, inverse=True)
+
+    return eqx.tree_equal(static(one), static(other)) is True
+
+
+def _find_method(file: Path, header: Header) -> Method:
+    """Look up the method; nothing is imported because a file names it."""
+    name, module = header.method.name, header.method.module
+    try:
+        method = registry.get(name)
+        method.check_state(header.state)
+    except InputError as error:
+        raise StoreError(
+            f"{file} needs the method {name!r} with the state variant {header.state!r}, but {error}. It was "
+            f"registered by the module {module}: install the package {module.partition('.')[0]} or, if that "
+            "is a file of yours, import it before loading"
+        ) from error
+    return method
+
+
+def _skeleton(method: Method, settings: Any, problem: Problem, header: Header) -> _Learned:
+    """Trace the fit for the structure of what it gives, with shapes in place of arrays."""
+    key = jr.key(0)
+    train, valid = (_abstract_table(problem, rows) for rows in (header.train_rows, header.valid_rows))
+    predictor = pretrained = None
+    if header.predictor is not None:
+        sizes = (2 * problem.n_features, *header.predictor.hidden, problem.n_classes)
+        predictor = eqx.filter_eval_shape(lambda key: MaskedMLP(MLP(sizes, key=key)), key)
+    if method.pretrain is not None:
+        pretrain = partial(method.pretrain, settings=settings, protocol=header.protocol)
+        pretrained = eqx.filter_eval_shape(pretrain, key, problem, train, valid)
+    fit = partial(method.fit, settings=settings, state=header.state, protocol=header.protocol)
+    policy = eqx.filter_eval_shape(
+        fit, key, problem, train, valid, predictor=predictor, pretrained=pretrained
+    )
+    return _Learned(policy, predictor)
+
+
+def _abstract_table(problem: Problem, n_rows: int) -> Table:
+    """Give the shape of a table, which takes no memory however many rows are recorded."""
+    one_row = Table(np.zeros((1, problem.n_features)), [0], n_classes=problem.n_classes)
+    abstract: Table = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((n_rows, *leaf.shape[1:]), leaf.dtype), one_row
+    )
+    return abstract
+
+
+def _leaves(learned: _Learned) -> list[tuple[str, Any]]:
+    flat, _ = jax.tree_util.tree_flatten_with_path(learned)
+    return [(jax.tree_util.keystr(path).removeprefix("."), leaf) for path, leaf in flat]
+
+
+def _pack(learned: _Learned) -> bytes:
+    """Write all arrays as safetensors, by name."""
+    arrays = {}
+    for name, leaf in _leaves(learned):
+        if not eqx.is_array_like(leaf):
+            continue
+        if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.extended):
+            raise InputError(f"{name} is a random key, which cannot be saved; keep its jax.random.key_data")
+        arrays[name] = np.array(jnp.asarray(leaf), order="C")
+        if _has_nan(arrays[name]):
+            raise InputError(f"{name} holds NaN, so the model is of no use; did its training diverge?")
+    return safetensors.numpy.save(arrays)
+
+
+def _unpack(file: Path, tensors: bytes, skeleton: _Learned, header: Header) -> _Learned:
+    """Put arrays into a skeleton: one into each place, of its shape and type, and none left over."""
+    try:
+        arrays = safetensors.numpy.load(tensors)
+    except Exception as error:  # whatever the reader makes of forged bytes
+        raise StoreError(f"{file} cannot be read: {error}; {REMEDY}") from error
+    owner = f"{header.method.name} with these settings"
+
+    def refuse(finding: str) -> NoReturn:
+        raise StoreError(f"{file}: {finding}{header.versions()}; {REMEDY}")
+
+    def fill(name: str, leaf: Any) -> Any:
+        if not (eqx.is_array_like(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)):
+            return leaf
+        if name not in arrays:
+            refuse(f"{name} is missing, which {owner} has")
+        array, shape, dtype = arrays.pop(name), np.shape(leaf), jnp.result_type(leaf)
+        if array.shape != shape or array.dtype != dtype:
+            refuse(f"{name} is {array.dtype}{array.shape}, but {owner} has {dtype}{shape}")
+        if _has_nan(array):
+            refuse(f"{name} holds NaN")
+        return jnp.array(array)
+
+    filled = [fill(name, leaf) for name, leaf in _leaves(skeleton)]
+    for name in sorted(arrays)[:1]:
+        refuse(f"{name} is there, which {owner} has not")
+    learned: _Learned = jax.tree.unflatten(jax.tree.structure(skeleton), filled)
+    return learned
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    # Infinities are no mistake: a threshold that is never to be reached is infinite.
+    return bool(np.issubdtype(array.dtype, np.inexact) and np.isnan(array).any())
+
+
+def _settings_type(method: Method) -> type:
+    return type(method.settings())
+
+
+def _typed(kind: type) -> Any:
+    """Give a pydantic model of one value of a type, usually a dataclass, which it holds to strictness."""
+    return create_model(kind.__name__, __base__=Strict, value=(kind, ...))
+
+
+def _settings_to_json(method: Method, settings: Any) -> JsonValue:
+    kind = _settings_type(method)
+    if type(settings) is not kind:
+        raise InputError(
+            f"the settings are of the type {type(settings).__name__}, but {method.name} takes {kind.__name__}"
+        )
+    try:
+        value: JsonValue = _typed(kind)(value=settings).model_dump(mode="json", warnings="error")["value"]
+    except Exception as error:  # pydantic has many, for types that JSON cannot hold
+        raise InputError(
+            f"the settings of {method.name} cannot be written as JSON ({first_finding(error)}); make them a "
+            "dataclass of numbers, texts, tuples and other such dataclasses"
+        ) from error
+    return value
+
+
+def _check_predictor(predictor: Predictor | None) -> MaskedMLP | None:
+    if predictor is None or type(predictor) is MaskedMLP:  # a subclass would come back without what it adds
+        return predictor
+    raise InputError(
+        f"a {type(predictor).__name__} cannot be saved as the predictor, only a MaskedMLP, which "
+        "`fit_predictor` gives; save the model without it, and give it again after loading"
+    )
+
+
+def _hidden(predictor: MaskedMLP) -> tuple[int, ...]:
+    return tuple(layer.weight.shape[-1] for layer in predictor.network.layers[:-1])
