@@ -40,6 +40,7 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/methods.py
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

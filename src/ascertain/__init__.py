@@ -16,15 +16,22 @@ from ascertain.protocol import PAPER as PAPER
 from ascertain.protocol import Protocol as Protocol
 
 if TYPE_CHECKING:
+    from ascertain.acquisition import acquire as acquire
     from ascertain.datasets import Dataset as Dataset
     from ascertain.datasets import from_frame as from_frame
     from ascertain.datasets import load as load
+    from ascertain.evaluation import evaluate as evaluate
+    from ascertain.evaluation import evaluate_soft as evaluate_soft
+    from ascertain.methods import register as register
     from ascertain.missingness import MAR as MAR
     from ascertain.missingness import MCAR as MCAR
     from ascertain.missingness import LogisticMNAR as LogisticMNAR
     from ascertain.missingness import SelfMNAR as SelfMNAR
     from ascertain.missingness import diagnose as diagnose
     from ascertain.missingness import mask_tables as mask_tables
+    from ascertain.pipeline import Recipe as Recipe
+    from ascertain.pipeline import train_policy as train_policy
+    from ascertain.policy import Policy as Policy
     from ascertain.predictor import SklearnPredictor as SklearnPredictor
     from ascertain.predictor import fit_predictor as fit_predictor
     from ascertain.restoration import PVAERestorer as PVAERestorer
@@ -33,16 +40,28 @@ if TYPE_CHECKING:
     from ascertain.restoration import fit_pvae as fit_pvae
     from ascertain.restoration import treat as treat
     from ascertain.routes import route_structure as route_structure
+    from ascertain.saving import SavedModel as SavedModel
+    from ascertain.saving import hash_table as hash_table
+    from ascertain.saving import load_model as load_model
+    from ascertain.saving import save_model as save_model
+    from ascertain.testing import check_method as check_method
 
 __version__ = "0.1.0"
 
 # Imported on first use: these need scikit-learn and Optax, for which not every command should wait.
 _ON_FIRST_USE = {
+    "acquisition": ("acquire",),
     "datasets": ("Dataset", "from_frame", "load"),
+    "evaluation": ("evaluate", "evaluate_soft"),
+    "methods": ("register",),
     "missingness": ("MAR", "MCAR", "LogisticMNAR", "SelfMNAR", "diagnose", "mask_tables"),
+    "pipeline": ("Recipe", "train_policy"),
+    "policy": ("Policy",),
     "predictor": ("SklearnPredictor", "fit_predictor"),
     "restoration": ("PVAERestorer", "fit_hotdeck", "fit_mean", "fit_pvae", "treat"),
     "routes": ("route_structure",),
+    "saving": ("SavedModel", "hash_table", "load_model", "save_model"),
+    "testing": ("check_method",),
 }
 _HOME = {name: module for module, names in _ON_FIRST_USE.items() for name in names}
 

@@ -95,15 +95,17 @@ def acquire(
     """
     available = problem.readable(table.available)
     nothing = jnp.zeros_like(available)
+    blind = hard and protocol.affordability == "blind"
 
     def step(carry: tuple[Array, Array, Array], key: PRNGKeyArray) -> tuple[Any, tuple[Array, Array]]:
         acquired, over, forced = carry
         observed = problem.observed(acquired)
-        scores = policy(table.x, observed, acquired, available, key=key)
+        seen = jnp.where(observed, table.x, 0.0)
+        scores = policy(seen, observed, acquired, available, key=key)
         legal = legal_actions(problem, protocol, acquired, available) if hard else available & ~acquired
         choice = jnp.where(over, 0, choose(scores, legal))
         after = acquired | jax.nn.one_hot(choice - 1, problem.n_actions, dtype=bool)
-        if hard:
+        if blind:
             too_dear = problem.price(after) > problem.limit
             forced = forced | too_dear
             choice = jnp.where(too_dear, 0, choice)
@@ -111,11 +113,10 @@ def acquire(
         return (after, over | (choice == 0), forced), (choice, problem.price(after))
 
     start = (nothing, jnp.zeros(len(nothing), bool), jnp.zeros(len(nothing), bool))
-    (acquired, over, forced), (choices, spent) = jax.lax.scan(step, start, jr.split(key, n_steps))
-    if hard and protocol.affordability == "blind":
-        # A row that has made all its steps would choose once more, and find that nothing fits.
-        forced = forced | (~over & jnp.any(available & ~acquired, axis=1))
-    return Episodes(choices.T, spent.T, forced)
+    # A policy that does not see the budget makes one more choice when it is spent, which tells how it ends.
+    turns = jr.split(key, n_steps + blind)
+    (_, _, forced), (choices, spent) = jax.lax.scan(step, start, turns)
+    return Episodes(choices.T[:, :n_steps], spent.T[:, :n_steps], forced)
 
 
 def choice_costs(problem: Problem, choice: Int[Array, "*batch"]) -> Float[Array, "*batch"]:

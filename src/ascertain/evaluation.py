@@ -28,8 +28,8 @@ from ascertain.protocol import PAPER, Protocol
 MAX_ROWS = 4096
 
 _WHO_STOPS = (
-    "gdfs and dime stop at a threshold that you give (thresholds=), jafa and odin if they are fitted with a "
-    "cost_weight, aaco if it is with may_stop; other policies need a hard budget"
+    "gdfs, dime, random and sequential stop at a threshold that you give (thresholds=), jafa and odin if "
+    "they are fitted with a cost_weight, aaco if it is with may_stop; other policies need a hard budget"
 )
 
 
@@ -87,19 +87,9 @@ def evaluate(
     problem.check(table)
     amounts = _check_budgets(problem, budgets)
     rows = sample_rows(table, max_rows, seed)
-    anonymous = problem.without_names()
-    reached = _outcomes(
-        jr.key(seed) if key is None else key,
-        policy,
-        anonymous,
-        rows,
-        jnp.asarray(amounts, jnp.float32),
-        protocol=protocol,
-        n_steps=most_steps(problem, amounts),
-        separate=needs_separate_rollouts(policy, problem, protocol),
-    )
-    probabilities = predict_sets(predictor, anonymous, rows, reached.acquired)
-    frame = scores(reached, probabilities, rows.y)
+    key = jr.key(seed) if key is None else key
+    reached = reach(key, policy, problem, rows, amounts.tolist(), protocol=protocol)
+    frame = scores(reached, predict_sets(predictor, problem, rows, reached.acquired), rows.y)
     frame.insert(0, "budget", amounts)
     return frame
 
@@ -118,7 +108,7 @@ def evaluate_soft(
     """Score a policy that decides itself when to stop, without a hard budget.
 
     An episode ends when the policy stops or nothing is left to acquire; what it has cost is part of the
-    result. Takes what `evaluate` takes, but for budgets and how they are enforced.
+    result.
 
     Parameters
     ----------
@@ -141,10 +131,31 @@ def evaluate_soft(
     reached = Outcomes(*(jnp.concatenate(points) for points in zip(*each, strict=True)))
     if thresholds is None:
         _refuse_endless(key, policy, anonymous, rows, reached)
-    probabilities = predict_sets(predictor, anonymous, rows, reached.acquired)
-    frame = scores(reached, probabilities, rows.y).drop(columns="forced_stop_rate")
+    frame = scores(reached, predict_sets(predictor, problem, rows, reached.acquired), rows.y)
     frame.insert(0, "threshold", [np.nan] if thresholds is None else [float(each) for each in thresholds])
-    return frame
+    return frame.drop(columns="forced_stop_rate")
+
+
+def reach(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budgets: Sequence[float],
+    *,
+    protocol: Protocol = PAPER,
+) -> Outcomes:
+    """Let a policy acquire for every row at every budget, in one compiled program; see `evaluate`."""
+    return _outcomes(
+        key,
+        policy,
+        problem.without_names(),
+        table,
+        jnp.asarray(budgets, jnp.float32),
+        protocol=protocol,
+        n_steps=most_steps(problem, budgets),
+        separate=needs_separate_rollouts(problem, protocol),
+    )
 
 
 def curve(
@@ -194,14 +205,15 @@ def outcomes(
         The most steps to make: `most_steps`.
     separate
         Whether each budget needs a rollout of its own: `needs_separate_rollouts`. Otherwise the one with the
-        largest budget is cut to fit the others.
+        largest budget is cut to fit the others, unless the policy itself looks at the budget.
     """
 
     def roll_out(budget: Float[Array, ""]) -> Outcomes:
         there = _at(problem, budget)
         return _ends(there, acquire(key, policy.at(budget), there, table, protocol, n_steps))
 
-    if separate:
+    looks_at_budget = policy.at(budgets.max()) is not policy
+    if separate or looks_at_budget:
         return jax.lax.map(roll_out, budgets)
     longest = acquire(key, policy, _at(problem, budgets.max()), table, protocol, n_steps)
 
@@ -217,18 +229,15 @@ def soft_outcomes(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Ta
     return jax.tree.map(lambda leaf: leaf[None], _ends(problem, _acquire_freely(key, policy, problem, table)))
 
 
-def needs_separate_rollouts(policy: Policy, problem: Problem, protocol: Protocol) -> bool:
-    """Whether a policy may act otherwise at a smaller budget, until that is spent; not to be asked in `jit`.
+def needs_separate_rollouts(problem: Problem, protocol: Protocol) -> bool:
+    """Whether other actions are legal at a smaller budget, before it is spent; not to be asked in `jit`.
 
-    It does not if its scores do not depend on the budget and what is legal does not either: everything, or
-    (where costs are equal) everything until the budget is spent.
+    They are not where costs are equal, nor where the policy does not see what is affordable.
     """
-    if policy.at(problem.budget) is not policy:
-        return True
     return protocol.affordability == "illegal" and bool(np.ptp(np.asarray(problem.costs)) > 0)
 
 
-def most_steps(problem: Problem, budgets: Sequence[float] | Float[np.ndarray, " points"]) -> int:
+def most_steps(problem: Problem, budgets: Sequence[float]) -> int:
     """Give the most acquisitions that any of the budgets can pay for, at least one; not in `jit`."""
     return max(1, _at(problem, jnp.asarray(max(budgets), jnp.float32)).most_acquisitions())
 
@@ -242,9 +251,14 @@ def sample_rows(table: Table, max_rows: int | None, seed: int) -> Table:
 
 
 def scores(
-    reached: Outcomes, probabilities: Float[Array, "points instances classes"], y: Int[Array, " instances"]
+    reached: Outcomes,
+    probabilities: Float[Array | np.ndarray, "points instances classes"],
+    y: Int[Array | np.ndarray, " instances"],
 ) -> pd.DataFrame:
-    """Score predictions and what they have cost: one row per budget or threshold."""
+    """Score predictions and what they have cost: one row per budget or threshold.
+
+    Takes what `curve` gives, on the device or fetched from it, and the true classes.
+    """
     truth, spent = np.asarray(y), np.asarray(reached.spent, np.float64)
     taken, forced = np.asarray(reached.acquired).sum(axis=-1), np.asarray(reached.forced_stop)
     return pd.DataFrame(
@@ -275,7 +289,7 @@ def predictions(
     episodes
         What was acquired for them.
     """
-    return predict_sets(predictor, problem, table, episodes.acquired(problem.n_actions))
+    return predict_sets(predictor, problem, table, _acquired(episodes, problem.n_actions))
 
 
 def predict_sets(
@@ -316,7 +330,9 @@ def acquisition_frequencies(episodes: Episodes, n_actions: int) -> Float[Array, 
     return jnp.mean(jax.nn.one_hot(episodes.choices - 1, n_actions), axis=0)
 
 
-def frequency_table(frequencies: Float[Array, "steps actions"], problem: Problem) -> pd.DataFrame:
+def frequency_table(
+    frequencies: Float[Array | np.ndarray, "steps actions"], problem: Problem
+) -> pd.DataFrame:
     """Tabulate acquisition frequencies for reports: `step` (from 1), `action` by name, and `share`."""
     n_steps, n_actions = frequencies.shape
     names = problem.action_names or tuple(f"action {number}" for number in range(n_actions))
@@ -330,6 +346,7 @@ def frequency_table(frequencies: Float[Array, "steps actions"], problem: Problem
 
 
 # One program for each shape: budgets, rows and parameters are arguments.
+_acquired = jax.jit(Episodes.acquired, static_argnums=1)
 _outcomes = eqx.filter_jit(outcomes)
 _soft_outcomes = eqx.filter_jit(soft_outcomes)
 _predict_in_jax = eqx.filter_jit(predict_in_jax)
@@ -367,7 +384,7 @@ def _acquire_freely(key: PRNGKeyArray, policy: Policy, problem: Problem, table: 
 def _ends(problem: Problem, episodes: Episodes) -> Outcomes:
     acquired = jax.nn.one_hot(episodes.choices - 1, problem.n_actions, dtype=bool).any(axis=1)
     frequencies = acquisition_frequencies(episodes, problem.n_actions)
-    return Outcomes(acquired, problem.price(acquired), episodes.forced_stop, frequencies)
+    return Outcomes(acquired, episodes.spent[:, -1], episodes.forced_stop, frequencies)
 
 
 def _within(problem: Problem, episodes: Episodes, protocol: Protocol) -> Episodes:
@@ -382,7 +399,7 @@ def _within(problem: Problem, episodes: Episodes, protocol: Protocol) -> Episode
 
 def _check_budgets(problem: Problem, budgets: Sequence[float] | None) -> Float[np.ndarray, " points"]:
     if budgets is None:
-        return np.asarray(problem.budget, np.float64)[None]
+        return np.array([float(str(np.asarray(problem.budget)))])  # 0.3, not the 0.30000001 that is nearest
     amounts = check_numbers("budgets", budgets, ndim=1)
     if not len(amounts):
         raise InputError("budgets is empty; leave it out to evaluate at the problem's budget")
@@ -411,7 +428,8 @@ def _refuse_endless(
         return
     if not bool(_may_stop(key, policy, problem, table)):
         raise InputError(
-            f"{type(policy).__name__} has no rule for when to stop, and acquires everything; {_WHO_STOPS}"
+            f"{type(policy).__name__} has no rule for when to stop, or none that any of these rows meets: "
+            f"it acquires everything; {_WHO_STOPS}"
         )
 
 

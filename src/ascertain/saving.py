@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -79,6 +79,25 @@ class SavedModel:
         It is kept as it is.
     package_version, created
         Filled in.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import jax.random as jr
+    >>> from ascertain import PAPER, Problem, Table
+    >>> problem = Problem(np.eye(3), [1, 1, 1], budget=1, n_classes=2)
+    >>> table = Table(np.arange(12.0).reshape(4, 3), [0, 0, 1, 1])
+    >>> method = registry.get("sequential")
+    >>> policy = method.fit(jr.key(7), problem, table, table)
+    >>> model = SavedModel(
+    ...     "sequential", policy, problem, method.settings(), "s", PAPER,
+    ...     train_rows=4, valid_rows=4, data_hash=hash_table(table), seed=7,
+    ...     preprocessing={"means": [0.0, 0.0, 0.0]},
+    ... )
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(folder, model)
+    ...     load_model(folder).preprocessing
+    {'means': [0.0, 0.0, 0.0]}
     """
 
     method: str
@@ -126,8 +145,9 @@ def save_model(path: str | Path, model: SavedModel) -> None:
         The model. The predictor must be one of `fit_predictor`, or None.
     """
     folder = Path(path)
-    header, tensors = _encode(model)
-    _rehearse(folder, header, tensors, model)
+    method = registry.get(model.method)
+    header, tensors = _encode(method, model)
+    _rehearse(method, header, tensors, model)
     if header.provenance.contains_training_rows:
         message = (
             f"{folder} will hold the {model.train_rows:,} training rows themselves, because {model.method} "
@@ -150,7 +170,23 @@ def load_model(path: str | Path) -> SavedModel:
         The folder.
     """
     folder = Path(path)
-    return _decode(folder, *read_files(folder))
+    header, tensors = read_files(folder)
+    method = _find_method(folder / JSON_NAME, header)
+    try:
+        return _decode(method, header, tensors)
+    except _Mismatch as error:
+        raise StoreError(
+            f"{folder / error.file} does not hold what {method.name} can have: {error}{header.versions()}; "
+            f"{REMEDY}"
+        ) from error
+
+
+class _Mismatch(Exception):  # noqa: N818
+    """What a file holds is not what a method gives: says what, but not where or what to do about it."""
+
+    def __init__(self, file: str, finding: str):
+        super().__init__(finding)
+        self.file = file
 
 
 class _Learned(NamedTuple):
@@ -160,9 +196,8 @@ class _Learned(NamedTuple):
     predictor: Any
 
 
-def _encode(model: SavedModel) -> tuple[Header, bytes]:
+def _encode(method: Method, model: SavedModel) -> tuple[Header, bytes]:
     """Give the content of both files."""
-    method = registry.get(model.method)
     method.check_state(model.state)
     predictor = _check_predictor(model.predictor)
     tensors = _pack(_Learned(model.policy, predictor))
@@ -191,20 +226,16 @@ def _encode(model: SavedModel) -> tuple[Header, bytes]:
     return header, tensors
 
 
-def _decode(folder: Path, header: Header, tensors: bytes) -> SavedModel:
+def _decode(method: Method, header: Header, tensors: bytes) -> SavedModel:
     """Give the model that is in both files."""
-    file = folder / JSON_NAME
-    method = _find_method(file, header)
     try:
-        settings = _typed(_settings_type(method)).model_validate_json(canonical(header.settings)).value
+        recorded = canonical({"settings": header.settings})
+        settings = _settings_model(method).model_validate_json(recorded).settings
         problem = header.problem.problem()
         skeleton = _skeleton(method, settings, problem, header)
     except Exception as error:  # whatever a method makes of settings and sizes that do not suit it
-        raise StoreError(
-            f"{file} does not describe a model that {method.name} can have: {first_finding(error)}"
-            f"{header.versions()}; {REMEDY}"
-        ) from error
-    learned = _unpack(folder / TENSORS_NAME, tensors, skeleton, header)
+        raise _Mismatch(JSON_NAME, first_finding(error)) from error
+    learned = _unpack(tensors, skeleton)
     return SavedModel(
         method=method.name,
         policy=learned.policy,
@@ -223,12 +254,19 @@ def _decode(folder: Path, header: Header, tensors: bytes) -> SavedModel:
     )
 
 
-def _rehearse(folder: Path, header: Header, tensors: bytes, model: SavedModel) -> None:
+def _rehearse(method: Method, header: Header, tensors: bytes, model: SavedModel) -> None:
     """Raise unless what is about to be written can be read, and gives the same model."""
     try:
-        again = _decode(folder, parse(folder / JSON_NAME, header.text().encode()), tensors)
-    except (StoreError, ValueError) as error:  # the latter for texts and numbers that JSON cannot hold
-        raise InputError(f"the model could not be loaded again, so it is not saved: {error}") from error
+        content = header.text().encode()
+    except ValueError as error:  # a text or a number that JSON cannot hold
+        raise InputError(f"the model cannot be written as JSON: {error}") from error
+    try:
+        again = _decode(method, parse(Path(JSON_NAME), content), tensors)
+    except (_Mismatch, StoreError) as error:
+        raise InputError(
+            f"the model is not what {method.name} gives with this problem, predictor, settings, state, "
+            f"protocol and number of rows ({error}); save those that it was fitted with"
+        ) from error
     for name in ("settings", "protocol", "preprocessing"):
         back, given = getattr(again, name), getattr(model, name)
         if back != given:
@@ -237,7 +275,7 @@ def _rehearse(folder: Path, header: Header, tensors: bytes, model: SavedModel) -
         raise InputError("the model's problem would not come back as it is; make it by Problem(...)")
     if not _alike(again.policy, model.policy):
         raise InputError(
-            f"the policy is not what {model.method} gives with this problem, settings, state and protocol "
+            f"the policy is not what {method.name} gives with this problem, settings, state and protocol "
             "(its static fields differ); save those that it was fitted with"
         )
 
@@ -317,32 +355,29 @@ def _pack(learned: _Learned) -> bytes:
     return safetensors.numpy.save(arrays)
 
 
-def _unpack(file: Path, tensors: bytes, skeleton: _Learned, header: Header) -> _Learned:
+def _unpack(tensors: bytes, skeleton: _Learned) -> _Learned:
     """Put arrays into a skeleton: one into each place, of its shape and type, and none left over."""
     try:
         arrays = safetensors.numpy.load(tensors)
     except Exception as error:  # whatever the reader makes of forged bytes
-        raise StoreError(f"{file} cannot be read: {error}; {REMEDY}") from error
-    owner = f"{header.method.name} with these settings"
-
-    def refuse(finding: str) -> NoReturn:
-        raise StoreError(f"{file}: {finding}{header.versions()}; {REMEDY}")
+        raise _Mismatch(TENSORS_NAME, str(error)) from error
 
     def fill(name: str, leaf: Any) -> Any:
         if not (eqx.is_array_like(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)):
             return leaf
         if name not in arrays:
-            refuse(f"{name} is missing, which {owner} has")
+            raise _Mismatch(TENSORS_NAME, f"{name} is missing")
         array, shape, dtype = arrays.pop(name), np.shape(leaf), jnp.result_type(leaf)
         if array.shape != shape or array.dtype != dtype:
-            refuse(f"{name} is {array.dtype}{array.shape}, but {owner} has {dtype}{shape}")
+            found = f"{array.dtype}{array.shape} instead of {dtype}{shape}"
+            raise _Mismatch(TENSORS_NAME, f"{name} is {found}")
         if _has_nan(array):
-            refuse(f"{name} holds NaN")
+            raise _Mismatch(TENSORS_NAME, f"{name} holds NaN")
         return jnp.array(array)
 
     filled = [fill(name, leaf) for name, leaf in _leaves(skeleton)]
     for name in sorted(arrays)[:1]:
-        refuse(f"{name} is there, which {owner} has not")
+        raise _Mismatch(TENSORS_NAME, f"{name} has no place in it")
     learned: _Learned = jax.tree.unflatten(jax.tree.structure(skeleton), filled)
     return learned
 
@@ -352,23 +387,18 @@ def _has_nan(array: np.ndarray) -> bool:
     return bool(np.issubdtype(array.dtype, np.inexact) and np.isnan(array).any())
 
 
-def _settings_type(method: Method) -> type:
-    return type(method.settings())
-
-
-def _typed(kind: type) -> Any:
-    """Give a pydantic model of one value of a type, usually a dataclass, which it holds to strictness."""
-    return create_model(kind.__name__, __base__=Strict, value=(kind, ...))
+def _settings_model(method: Method) -> Any:
+    """Give a pydantic model that holds the method's settings, usually a dataclass, to strictness."""
+    return create_model("Settings", __base__=Strict, settings=(type(method.settings()), ...))
 
 
 def _settings_to_json(method: Method, settings: Any) -> JsonValue:
-    kind = _settings_type(method)
-    if type(settings) is not kind:
-        raise InputError(
-            f"the settings are of the type {type(settings).__name__}, but {method.name} takes {kind.__name__}"
-        )
+    found, wanted = type(settings), type(method.settings())
+    if found is not wanted:
+        raise InputError(f"the settings are {found.__name__}, but {method.name} takes {wanted.__name__}")
     try:
-        value: JsonValue = _typed(kind)(value=settings).model_dump(mode="json", warnings="error")["value"]
+        holder = _settings_model(method)(settings=settings)
+        value: JsonValue = holder.model_dump(mode="json", warnings="error")["settings"]
     except Exception as error:  # pydantic has many, for types that JSON cannot hold
         raise InputError(
             f"the settings of {method.name} cannot be written as JSON ({first_finding(error)}); make them a "

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,10 +11,9 @@ from sklearn.model_selection import train_test_split
 
 from ascertain.checks import check_count
 from ascertain.errors import InputError
+from ascertain.metrics import Metric as Metric
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-
-Metric = Literal["accuracy", "macro_f1"]
 
 N_SPLITS = 5
 FIRST_SEED = 42  # of split 0; split i uses 42 + i
@@ -42,6 +41,18 @@ class Preprocessing(NamedTuple):
     scale: bool = True  # to mean 0 and (population) deviation 1
     impute: bool = False  # missing cells by the mean, as the reference implementation does
     over_all_rows: bool = True  # whether the reference takes these statistics from all rows
+
+
+class Preparation(NamedTuple):
+    """How the features of a split were prepared: holes are filled, then values are shifted and scaled."""
+
+    fill: Float[np.ndarray, " features"]  # NaN where holes stay
+    shift: Float[np.ndarray, " features"]
+    scale: Float[np.ndarray, " features"]
+
+    def __call__(self, x: Float[np.ndarray, "instances features"]) -> Float[np.ndarray, "instances features"]:
+        """Prepare rows in the dataset's own units."""
+        return (np.where(np.isnan(x), self.fill, x) - self.shift) / self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +100,29 @@ class Dataset:
             Its `standardise` says whether features are imputed and scaled by the statistics of the
             training part or, where the reference does so, of all rows.
         """
-        seed = FIRST_SEED + check_count("split", index, least=0)
-        rows = self.draw(seed)
-        parts = _stratified_parts(rows.y, seed) if self.stratified else _shuffled_parts(len(rows.y), seed)
-        everything = protocol.standardise == "all" and self.preprocessing.over_all_rows
-        x = self._preprocess(rows.x, slice(None) if everything else parts[0])
+        rows, parts = self._draw(index)
+        x = self.preparation(index, protocol)(rows.x)
         return Split(*(Table(x[part], rows.y[part], n_classes=self.problem.n_classes) for part in parts))
+
+    def preparation(self, index: int, protocol: Protocol = PAPER) -> Preparation:
+        """Say how the features of a split are prepared; takes what `split` takes."""
+        rows, parts = self._draw(index)
+        everything = protocol.standardise == "all" and self.preprocessing.over_all_rows
+        known = rows.x if everything else rows.x[parts[0]]
+        n_features = known.shape[1]
+        shift, scale, fill = np.zeros(n_features), np.ones(n_features), np.full(n_features, np.nan)
+        if not (self.preprocessing.impute or self.preprocessing.scale):
+            return Preparation(fill, shift, scale)
+        for column in np.flatnonzero(np.isnan(known).all(axis=0))[:1]:
+            name = self.problem.feature_names[column] if self.problem.feature_names else column
+            raise InputError(f"{self.name}: no training row has the feature {name!r}")
+        mean = np.nanmean(known, axis=0)
+        if self.preprocessing.impute:
+            fill, known = mean, np.where(np.isnan(known), mean, known)
+        if self.preprocessing.scale:
+            deviation = np.nanstd(known, axis=0)
+            shift, scale = mean, np.where(deviation > 0, deviation, 1.0)
+        return Preparation(fill, shift, scale)
 
     def at(self, budget: float) -> "Dataset":
         """Give the same dataset with another budget to plan for."""
@@ -102,19 +130,12 @@ class Dataset:
         arrays = (np.asarray(self.problem.reveals), np.asarray(self.problem.costs))
         return replace(self, problem=Problem(*arrays, budget, self.problem.n_classes, **names))
 
-    def _preprocess(self, x: np.ndarray, fitted_on: slice | np.ndarray) -> np.ndarray:
-        known = x[fitted_on]
-        if self.preprocessing.impute or self.preprocessing.scale:
-            for column in np.flatnonzero(np.isnan(known).all(axis=0))[:1]:
-                name = self.problem.feature_names[column] if self.problem.feature_names else column
-                raise InputError(f"{self.name}: no training row has the feature {name!r}")
-            mean = np.nanmean(known, axis=0)
-        if self.preprocessing.impute:
-            x, known = (np.where(np.isnan(part), mean, part) for part in (x, known))
-        if self.preprocessing.scale:
-            deviation = np.nanstd(known, axis=0)
-            x = (x - mean) / np.where(deviation > 0, deviation, 1.0)
-        return x
+    def _draw(self, index: int) -> tuple[Rows, list[np.ndarray]]:
+        """Draw the rows of a split, and which of them are in which part."""
+        seed = FIRST_SEED + check_count("split", index, least=0)
+        rows = self.draw(seed)
+        parts = _stratified_parts(rows.y, seed) if self.stratified else _shuffled_parts(len(rows.y), seed)
+        return rows, parts
 
 
 def _shuffled_parts(n: int, seed: int) -> list[np.ndarray]:

@@ -81,7 +81,7 @@ def fit_random(
 ) -> Blind:
     """Give the random policy; it learns nothing from the tables."""
     del key, problem, train_table, valid_table, predictor, pretrained, state, protocol
-    return Blind(jnp.asarray(settings.stop_probability), at_random=True)
+    return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=True)
 
 
 @register("sequential", summary="The actions in the order of the problem.", settings=Settings)
@@ -99,7 +99,7 @@ def fit_sequential(
 ) -> Blind:
     """Give the sequential policy; it learns nothing from the tables."""
     del key, problem, train_table, valid_table, predictor, pretrained, state, protocol
-    return Blind(jnp.asarray(settings.stop_probability), at_random=False)
+    return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=False)
 
 
 @register("stop", summary="Nothing at all: the prediction without any feature.")

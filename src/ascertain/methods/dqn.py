@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain.errors import InputError
 from ascertain.networks import LOWEST
 
 Model = TypeVar("Model")
@@ -30,13 +31,20 @@ class DQNSettings:
     @property
     def steps(self) -> int:
         """Steps in every slot per batch."""
-        return max(1, self.frames_per_batch // self.slots)
+        return steps_per_batch(self.frames_per_batch, self.slots)
 
     def epsilon(self, batch: Int[Array, ""]) -> Float[Array, ""]:
         """Give the rate of random choices in a batch: falls linearly, then stays."""
         falling = max(1, int(self.exploring_share * self.batches))
         done = jnp.minimum(batch / falling, 1.0)
         return self.first_epsilon + done * (self.last_epsilon - self.first_epsilon)
+
+
+def steps_per_batch(frames: int, slots: int) -> int:
+    """Spread the frames of a batch over the slots, which must come out even."""
+    if frames < 1 or slots < 1 or frames % slots:
+        raise InputError(f"frames_per_batch ({frames}) must be a multiple of slots ({slots})")
+    return frames // slots
 
 
 def best_choice(

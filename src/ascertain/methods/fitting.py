@@ -57,13 +57,14 @@ def fit(
 
     Examples
     --------
+    >>> import jax.numpy as jnp
     >>> import jax.random as jr
     >>> import numpy as np
     >>> from ascertain import Problem, Table, methods
     >>> problem = Problem(np.eye(3), [1, 1, 1], budget=1, n_classes=2)
     >>> table = Table(np.arange(12.0).reshape(4, 3), [0, 0, 1, 1])
     >>> policy = methods.fit("sequential", jr.key(0), problem, table, table)
-    >>> nothing = np.zeros((1, 3), bool)
+    >>> nothing = jnp.zeros((1, 3), bool)
     >>> scores = policy(table.x[:1], nothing, nothing, ~nothing, key=jr.key(1))
     >>> int(scores.argmax())  # 0 is to stop, so this is the first feature
     1

@@ -39,32 +39,31 @@ class Settings(DQNSettings):
 
 
 class LSTMCell(eqx.Module):
-    """A long short-term memory cell on batches."""
+    """A long short-term memory cell; its arrays have rows last."""
 
-    from_input: Float[Array, "size gates"]
-    from_state: Float[Array, "size gates"]
-    bias: Float[Array, "two gates"]
+    weight: Float[Array, "input_and_state gates"]
+    bias: Float[Array, "two gates"]  # the reference has one for the input and one for the state
 
     def __init__(self, size: int, *, key: PRNGKeyArray):
         bound = size**-0.5
         drawn = jr.uniform(key, (2 * size + 2, 4 * size), minval=-bound, maxval=bound)
-        self.from_input, self.from_state, self.bias = drawn[:size], drawn[size:-2], drawn[-2:]
+        self.weight, self.bias = drawn[:-2], drawn[-2:]
 
     def __call__(
-        self,
-        x: Float[Array, "batch size"],
-        state: Float[Array, "batch size"],
-        cell: Float[Array, "batch size"],
-    ) -> tuple[Float[Array, "batch size"], Float[Array, "batch size"]]:
+        self, input_and_state: Float[Array, "input_and_state batch"], cell: Float[Array, "size batch"]
+    ) -> tuple[Float[Array, "size batch"], Float[Array, "size batch"]]:
         """Give the next state and cell."""
-        gates = x @ self.from_input + state @ self.from_state + self.bias.sum(axis=0)[None]
-        admit, forget, candidate, expose = jnp.split(gates, 4, axis=1)
+        gates = self.weight.T @ input_and_state + self.bias.sum(axis=0)[:, None]
+        admit, forget, candidate, expose = jnp.split(gates, 4)
         cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(admit) * jnp.tanh(candidate)
         return jax.nn.sigmoid(expose) * jnp.tanh(cell), cell
 
 
 class SetEncoder(eqx.Module):
-    """Embeds the set of observed features, in no order: read, process by attention, write."""
+    """Embeds the set of observed features, in no order: read, process by attention, write.
+
+    Inside, arrays have rows last: sets and units are small, and only the rows make long vectors.
+    """
 
     read: MLP
     process: LSTMCell
@@ -85,36 +84,90 @@ class SetEncoder(eqx.Module):
         self, x: Float[Array, "batch features"], observed: Bool[Array, "batch features"]
     ) -> Float[Array, "batch embedding"]:
         """Embed the observed features of each row."""
-        return self.attend(self.memories(x), observed)
+        # Else the compiler might look up values anew for every unit that they go into.
+        x, observed = jax.lax.optimization_barrier((jnp.where(observed, x, 0.0).T, observed.T))
+        return self._attend(self._memories(x), observed)
 
-    def memories(self, x: Float[Array, "batch features"]) -> Float[Array, "batch features embedding"]:
+    def _memories(self, x: Float[Array, "features batch"]) -> Float[Array, "embedding features batch"]:
         """Read each feature by itself.
 
         Its input is its value and its one-hot number, of which the first layer makes x_i w + W_i.
         """
         first, *rest = self.read.layers
         named = first.weight[1:] + first.bias[None]
-        hidden = x[:, :, None] * first.weight[0][None, None] + named[None]
+        hidden = x[None] * first.weight[0][:, None, None] + named.T[:, :, None]
         for layer in rest:
-            hidden = layer(jax.nn.relu(hidden))
+            flat = jax.nn.relu(hidden).reshape(hidden.shape[0], -1)
+            hidden = (layer.weight.T @ flat + layer.bias[:, None]).reshape(-1, *x.shape)
         return hidden
 
-    def attend(
-        self, memory: Float[Array, "batch features embedding"], observed: Bool[Array, "batch features"]
+    def _attend(
+        self, memory: Float[Array, "embedding features batch"], observed: Bool[Array, "features batch"]
     ) -> Float[Array, "batch embedding"]:
         """Attend to the memories of the observed features some times over, and write the embedding."""
+        cell = jnp.zeros((memory.shape[0], memory.shape[2]))
+        read_and_state = jnp.concatenate([cell, cell])
+        for _ in range(self.process_steps):
+            state, cell = self.process(read_and_state, cell)
+            attention = jax.nn.softmax(jnp.where(observed, _match(memory, state), LOWEST), axis=0)
+            read_and_state = jnp.concatenate([_blend(memory, attention), state])
+        read_out, state = jnp.split(read_and_state, 2)
+        written = self.write(jnp.concatenate([state, read_out]).T)
+        return jnp.where(observed.any(axis=0)[:, None], written, self.empty[None])
 
-        def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
-            state, cell, read_out = carry
-            state, cell = self.process(read_out, state, cell)
-            match = jnp.sum(memory * state[:, None], axis=2)
-            attention = jax.nn.softmax(jnp.where(observed, match, LOWEST))
-            return (state, cell, jnp.sum(attention[:, :, None] * memory, axis=1)), None
 
-        nothing = jnp.zeros((memory.shape[0], memory.shape[2]))
-        (state, _, read_out), _ = jax.lax.scan(step, (nothing, nothing, nothing), length=self.process_steps)
-        written = self.write(jnp.concatenate([state, read_out], axis=1))
-        return jnp.where(observed.any(axis=1)[:, None], written, self.empty[None])
+# The two products of attention. What is small is finished before it is spread over the memory: fused into
+# that, the compiler would compute it once for every unit. The gradients are written out for the same reason.
+
+
+def _sum_over_units(
+    memory: Float[Array, "units features batch"], vector: Float[Array, "units batch"]
+) -> Float[Array, "features batch"]:
+    """Give the inner products, by additions that fuse into one pass."""
+    vector = jax.lax.optimization_barrier(vector)
+    total = memory[0] * vector[0][None]
+    for unit in range(1, memory.shape[0]):
+        total = total + memory[unit] * vector[unit][None]
+    return total
+
+
+def _sum_over_features(
+    memory: Float[Array, "units features batch"], weights: Float[Array, "features batch"]
+) -> Float[Array, "units batch"]:
+    return jnp.sum(jax.lax.optimization_barrier(weights)[None] * memory, axis=1)
+
+
+def _outer(
+    vector: Float[Array, "units batch"], weights: Float[Array, "features batch"]
+) -> Float[Array, "units features batch"]:
+    vector, weights = jax.lax.optimization_barrier((vector, weights))
+    return vector[:, None] * weights[None]
+
+
+@jax.custom_vjp
+def _match(
+    memory: Float[Array, "units features batch"], state: Float[Array, "units batch"]
+) -> Float[Array, "features batch"]:
+    """Give each memory's inner product with the state."""
+    return _sum_over_units(memory, state)
+
+
+@jax.custom_vjp
+def _blend(
+    memory: Float[Array, "units features batch"], attention: Float[Array, "features batch"]
+) -> Float[Array, "units batch"]:
+    """Give the mean of the memories, weighted by attention."""
+    return _sum_over_features(memory, attention)
+
+
+_match.defvjp(
+    lambda memory, state: (_sum_over_units(memory, state), (memory, state)),
+    lambda saved, gradient: (_outer(saved[1], gradient), _sum_over_features(saved[0], gradient)),
+)
+_blend.defvjp(
+    lambda memory, attention: (_sum_over_features(memory, attention), (memory, attention)),
+    lambda saved, gradient: (_outer(gradient, saved[1]), _sum_over_units(saved[0], gradient)),
+)
 
 
 class SetClassifier(eqx.Module):

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain.acquisition import Environment, Frames, Slots
-from ascertain.methods.dqn import lambda_returns
+from ascertain.methods.dqn import lambda_returns, steps_per_batch
 from ascertain.methods.ppo import actor_loss, chosen, critic_loss, log_probabilities, mean_entropy
 from ascertain.methods.registry import State, register
 from ascertain.networks import Linear
@@ -44,7 +44,7 @@ class Settings:
     @property
     def steps(self) -> int:
         """Steps in every slot per batch."""
-        return max(1, self.frames_per_batch // self.slots)
+        return steps_per_batch(self.frames_per_batch, self.slots)
 
 
 def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:

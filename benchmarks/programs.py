@@ -1,0 +1,59 @@
+"""Programs of many replicates for the benchmarks: traced at once, compiled in threads, timed when run."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+class Program:
+    """A function of arrays that is compiled in the background."""
+
+    def __init__(self, pool: ThreadPoolExecutor, function: Callable[..., Any], *arguments: Any):
+        traced = jax.jit(function).trace(*jax.tree.map(shape_of, arguments))
+        self.result = traced.out_info  # the shapes of what it gives, to trace what comes next
+        self._compiled: Future[tuple[Any, float]] = pool.submit(_compile, traced)
+        self.run_s = self.cpu_s = 0.0
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, adding to the time that it took."""
+        program, _ = self._compiled.result()
+        start, cpu_start = time.perf_counter(), time.process_time()
+        result = jax.block_until_ready(program(*arguments))
+        self.run_s += time.perf_counter() - start
+        self.cpu_s += time.process_time() - cpu_start
+        return result
+
+    @property
+    def compile_s(self) -> float:
+        """Seconds to lower and compile; others may have been compiled at the same time."""
+        return self._compiled.result()[1]
+
+    @property
+    def temporary_gb(self) -> float:
+        """Memory besides arguments and results."""
+        analysis = self._compiled.result()[0].memory_analysis()
+        return float(analysis.temp_size_in_bytes / 1e9) if analysis else float("nan")
+
+
+def shape_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def stack(trees: list[Any]) -> Any:
+    """Put PyTrees of the same shape side by side."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def join(*trees: Any) -> Any:
+    """Put stacked PyTrees after one another."""
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)
+
+
+def _compile(traced: Any) -> tuple[Any, float]:
+    start = time.perf_counter()
+    program = traced.lower().compile()
+    return program, time.perf_counter() - start

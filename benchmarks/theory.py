@@ -1,0 +1,288 @@
+"""Does the theory (section 4) hold for learned policies? Their exact regret on the shortcut problem.
+
+    python benchmarks/theory.py                                  # six methods, five seeds: minutes on a GPU
+    python benchmarks/theory.py --methods jafa --seeds 1         # minutes on two cores
+    python benchmarks/theory.py --protocol afabench              # training overshoots the budget: cannot hold
+
+Every method is trained on tables of the shortcut problem: complete; restricted, with holes at the given rate
+(MCAR); and restored, with cells drawn from the problem's true conditional given the row's other cells and its
+label, by a PVAE, or by a hot deck. Regret is computed exactly, with the Bayes predictor: 0 is the context and
+then the branch that it names; 1/4 is the shortcut, but also one or both branches without the context, or the
+context and then always the same branch; 1/2 is a guess.
+
+All seeds, treatments and rates of a method and state variant are trained in one program.
+"""
+
+import argparse
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pandas as pd
+from jaxtyping import PRNGKeyArray
+from rich.console import Console
+from rich.table import Table as Printed
+
+from ascertain import Problem, Protocol, Table, methods
+from ascertain.exact import FiniteProblem, shortcut
+from ascertain.exact.distribution import TrueDistribution
+from ascertain.exact.learned import plan_from_scores, problem_of, score_states, state_rows, table_of
+from ascertain.methods.registry import State
+from ascertain.missingness import MCAR, mask_tables
+from ascertain.protocol import protocol as protocol_named
+from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_pvae, restore
+from ascertain.restoration.pvae import Settings as PVAESettings
+
+METHODS = ("jafa", "ol", "odin", "gdfs", "dime", "aaco")
+TREATMENTS = ("complete", "restricted", "true", "pvae", "hotdeck")
+VALID_SHARE = 5  # a fifth of the training rows again, for validation
+
+console = Console(width=150)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to run."""
+
+    methods: Sequence[str]
+    treatments: Sequence[str]
+    seeds: int
+    rates: Sequence[float]
+    protocol: Protocol
+    rows: int
+    d: int
+    budget: int
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One training set: how it came about, and its tables."""
+
+    seed: int
+    rate: float  # of the holes, restored or not
+    treatment: str
+    train: Table
+    valid: Table
+
+    def key(self, purpose: str) -> PRNGKeyArray:
+        """Make a key of what this is."""
+        return key_of(purpose, self.seed, self.rate, self.treatment)
+
+
+def key_of(*what: object) -> PRNGKeyArray:
+    return jr.key(zlib.crc32(repr(what).encode()))
+
+
+def stack(trees: Iterable[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compile and run a function, and print how long each took."""
+    start = time.perf_counter()
+    compiled = jax.jit(function).lower(*arguments).compile()
+    compiling = time.perf_counter() - start
+    start = time.perf_counter()
+    result = jax.block_until_ready(compiled(*arguments))
+    running = time.perf_counter() - start
+    console.print(f"{name}: compile {compiling:.1f} s, run {running:.1f} s", highlight=False)
+    return result
+
+
+def replicates(world: FiniteProblem, study: Study) -> list[Replicate]:
+    """Draw training and validation tables for every seed, and treat them in every way."""
+    found = []
+    for seed in range(study.seeds):
+        rng = np.random.default_rng([seed, study.d, study.budget, study.rows])
+        train = table_of(world, world.sample(rng, study.rows))
+        valid = table_of(world, world.sample(rng, max(1, study.rows // VALID_SHARE)))
+        found.append(Replicate(seed, 0.0, "complete", train, valid))
+    problem = problem_of(world).without_names()
+    masked = []
+    for rate in study.rates:
+        for r in found:
+            tables = mask_tables(r.key("mask"), MCAR, problem, r.train, r.valid, rate)
+            masked.append(Replicate(r.seed, rate, "restricted", *tables))
+    known = {"complete": found, "restricted": masked}
+    of_treatment = [known.get(each) or restored(each, masked, world) for each in study.treatments]
+    return [replicate for part in of_treatment for replicate in part]
+
+
+def restored(treatment: str, masked: list[Replicate], world: FiniteProblem) -> list[Replicate]:
+    """Fill the holes of all tables in one way."""
+    problem, truth = problem_of(world).without_names(), TrueDistribution(world)
+
+    def fill(key: PRNGKeyArray, train: Table, valid: Table) -> tuple[Table, Table]:
+        fitting, *drawing = jr.split(key, 3)
+        restorer: Any = truth
+        if treatment == "pvae":
+            restorer = PVAERestorer(fit_pvae(fitting, problem, train, valid, PVAESettings()))
+        elif treatment == "hotdeck":
+            restorer = fit_hotdeck(fitting, problem, train)
+        return restore(drawing[0], restorer, train), restore(drawing[1], restorer, valid)
+
+    keys = jnp.stack([r.key(treatment) for r in masked])
+    tables = (stack(r.train for r in masked), stack(r.valid for r in masked))
+    trains, valids = timed(f"restore by {treatment}", jax.vmap(fill), keys, *tables)
+    return [
+        Replicate(r.seed, r.rate, treatment, *jax.tree.map(lambda leaf, i=i: leaf[i], (trains, valids)))
+        for i, r in enumerate(masked)
+    ]
+
+
+def fit_all(
+    name: str, cells: list[Replicate], world: FiniteProblem, protocol: Protocol
+) -> list[dict[str, Any]]:
+    """Train a method on all tables, in each of its state variants, and give what came out."""
+    method, problem = methods.get(name), problem_of(world).without_names()
+    settings = method.settings_for(problem, protocol, None)
+    predictor, (x, acquired) = TrueDistribution(world), state_rows(world)
+    keys = jnp.stack([cell.key(name) for cell in cells])
+    tables = (stack(cell.train for cell in cells), stack(cell.valid for cell in cells))
+    pretrained = None
+    if method.pretrain is not None:
+        pretrained = timed(
+            f"{name}: pretraining", jax.vmap(pretrain_one(method, problem, settings, protocol)), keys, *tables
+        )
+
+    def fit_one(state: State) -> Callable[..., jax.Array]:
+        def fit(key: PRNGKeyArray, train: Table, valid: Table, pretrained: Any) -> jax.Array:
+            policy = method.fit(
+                key,
+                problem,
+                train,
+                valid,
+                predictor=predictor,
+                pretrained=pretrained,
+                settings=settings,
+                state=state,
+                protocol=protocol,
+            )
+            return score_states(policy, x, acquired, key)
+
+        return fit
+
+    rows = []
+    for state in method.states:
+        scores = timed(f"{name} ({state})", jax.vmap(fit_one(state)), keys, *tables, pretrained)
+        rows += [
+            outcome(name, state, cell, each, world, protocol)
+            for cell, each in zip(cells, scores, strict=True)
+        ]
+    return rows
+
+
+def pretrain_one(
+    method: methods.Method, problem: Problem, settings: Any, protocol: Protocol
+) -> Callable[..., Any]:
+    def pretrain(key: PRNGKeyArray, train: Table, valid: Table) -> Any:
+        assert method.pretrain is not None
+        own = jr.fold_in(key, 1)
+        return method.pretrain(own, problem, train, valid, settings=settings, protocol=protocol)
+
+    return pretrain
+
+
+def outcome(
+    name: str, state: str, cell: Replicate, scores: jax.Array, world: FiniteProblem, protocol: Protocol
+) -> dict[str, Any]:
+    """Say what a policy does, and what it loses."""
+    plan = plan_from_scores(world, scores, protocol)
+    return {
+        "method": name,
+        "state": state,
+        "protocol": protocol.name,
+        "treatment": cell.treatment,
+        "rate": cell.rate,
+        "seed": cell.seed,
+        "regret": world.regret(plan),
+        "first_action": plan.first_action or "stop",
+        "plan": str(plan),
+    }
+
+
+def print_table(results: pd.DataFrame, study: Study) -> None:
+    """Print mean regrets with standard errors, and how many of the seeds begin with what."""
+    title = (
+        f"Exact regret, d = {study.d}, b = {study.budget}, n = {study.rows:,}, {study.seeds} seeds, "
+        f"{study.protocol.name} protocol: mean +- s.e., and first acquisitions"
+    )
+    printed = Printed(title=title, show_lines=True)
+    data = results.assign(
+        row=results["method"] + " (" + results["state"] + ")",
+        column=results["treatment"] + [f", p = {rate:g}" if rate else "" for rate in results["rate"]],
+    )
+    printed.add_column("method")
+    for column in data["column"].unique():
+        printed.add_column(column)
+    for row in data["row"].unique():
+        cells = []
+        for column in data["column"].unique():
+            part = data[(data["row"] == row) & (data["column"] == column)]
+            error = f" +- {part['regret'].sem():.3f}" if len(part) > 1 else ""
+            first = Counter(action.rstrip("0123456789.") for action in part["first_action"])
+            begins = ", ".join(f"{action} {count}" for action, count in first.most_common())
+            cells.append(f"{part['regret'].mean():.3f}{error}\n{begins}")
+        printed.add_row(row, *cells)
+    console.print(printed)
+
+
+def save(results: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        results.to_parquet(path, index=False)
+    else:
+        results.to_json(path, orient="records", indent=1)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=methods.names())
+    parser.add_argument("--treatments", nargs="+", default=TREATMENTS, choices=TREATMENTS)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rates", nargs="+", type=float, default=[0.7])
+    parser.add_argument("--protocol", default="paper", choices=("paper", "afabench"))
+    parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--d", type=int, default=6)
+    parser.add_argument("--budget", type=int, default=2)
+    parser.add_argument(
+        "--out", type=Path, help="also write every replicate's regret and plan (.parquet or .json)"
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
+    study = Study(
+        methods=given.methods,
+        treatments=given.treatments,
+        seeds=given.seeds,
+        rates=given.rates,
+        protocol=protocol_named(given.protocol),
+        rows=given.rows,
+        d=given.d,
+        budget=given.budget,
+    )
+    console.print(f"device: {jax.devices()[0].device_kind}", highlight=False)
+    world = shortcut(study.d, study.budget)
+    cells = replicates(world, study)
+    found: list[dict[str, Any]] = []
+    for name in study.methods:
+        found += fit_all(name, cells, world, study.protocol)
+        if given.out is not None:
+            save(pd.DataFrame(found), given.out)  # after every method, in case a later one is interrupted
+    print_table(pd.DataFrame(found), study)
+
+
+if __name__ == "__main__":
+    main()

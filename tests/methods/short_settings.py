@@ -1,0 +1,33 @@
+"""Settings as small as each method allows: compiling takes nearly all the time, and layers make it longer."""
+
+from typing import Any
+
+from ascertain.methods import aaco, dime, gdfs, jafa, odin, ol, static
+from ascertain.restoration import pvae
+from ascertain.training import Schedule
+
+_ONCE = Schedule(batch_size=16, batches_per_round=1, max_rounds=2)
+_FEW = {"batches": 3, "frames_per_batch": 8, "slots": 8}
+_VAE = pvae.Settings(
+    latent=3, embedding=3, point_hidden=4, encoder=(4,), decoder=(), classifier=(), schedule=_ONCE
+)
+
+# What is not listed is short as it is.
+SHORT: dict[str, Any] = {
+    "aaco": aaco.Settings(candidates=8, neighbours=3),
+    "dime": dime.Settings(steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,)),
+    "gdfs": gdfs.Settings(
+        steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,), temperatures=(1.0, 0.1)
+    ),
+    "jafa": jafa.Settings(**_FEW, hidden=(), embedding=3, process_steps=2, pretraining=_ONCE),
+    "odin": odin.Settings(**_FEW, vae=_VAE),
+    "ol": ol.Settings(
+        **_FEW,
+        hidden=(8, 8, 4),
+        confidence_passes=2,
+        replay_slices=16,
+        sampled_slices=6,
+        pretraining=_ONCE,
+    ),
+    "static": static.Settings(routes=16),
+}
