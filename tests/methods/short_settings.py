@@ -17,7 +17,7 @@ SHORT: dict[str, Any] = {
     "aaco": aaco.Settings(candidates=8, neighbours=3),
     "dime": dime.Settings(steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,)),
     "gdfs": gdfs.Settings(
-        steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,), temperatures=(1.0, 0.1)
+        steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(), temperatures=(1.0, 0.1)
     ),
     "jafa": jafa.Settings(**_FEW, hidden=(), embedding=3, process_steps=2, pretraining=_ONCE),
     "odin": odin.Settings(**_FEW, vae=_VAE),

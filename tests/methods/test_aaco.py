@@ -188,7 +188,8 @@ def made_up(reveals: np.ndarray) -> tuple[Problem, Table, Linear, np.ndarray, np
     costs = np.array([1.0, 0.5, 2.0, 0.0])[:n_actions]
     problem = Problem(reveals, costs, BUDGET, n_classes=3)
     available = rng.random((N_ROWS, n_features)) < 0.4
-    available[:, -1] = False  # which no row shares with anyone
+    available[2:, 1] = False  # fewer rows than neighbours share this one
+    available[:, -1] = False  # and none this one
     x, values = rng.normal(size=available.shape), 2 * rng.normal(size=(n_features, 3))
     labels = np.where(np.arange(N_ROWS) < 5, 0, (x @ values).argmax(axis=1))  # features mostly help
     table = Table(x, labels, available, n_classes=3)
@@ -336,6 +337,13 @@ def test_who_may_stop_goes_on_while_that_pays() -> None:
     for protocol in (PAPER, AFABENCH):
         assert int(first_scores(protocol, **helpful, costs=(4, 4, 4)).argmax()) == 2
         assert int(first_scores(protocol, **helpful, costs=(4, 4.1, 4)).argmax()) == 0
+
+
+def test_of_the_best_subset_it_takes_what_helps_most_by_itself_whatever_that_costs() -> None:
+    """Both features, at 0.1 times 1.1, beat either one; with its cost the first one alone is the worst."""
+    for protocol in (PAPER, AFABENCH):
+        found = first_scores(protocol, [1.0, 0.9, 0.0], costs=(1, 0.1, 1))
+        assert int(found[1:].argmax()) == 0
 
 
 def test_what_costs_more_than_the_budget_is_dropped() -> None:

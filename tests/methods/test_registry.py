@@ -262,6 +262,8 @@ def toy(wrong: str = "", **options: Any) -> Callable[..., Policy]:
                 extra = key
             case "no policy":
                 return weights
+            case "asserts":
+                assert settings is None, "no settings are taken"
         return Toy(weights, extra, wrong)
 
     return register("toy", summary="A toy.", **options)(fit)
@@ -278,6 +280,7 @@ def test_a_toy_with_nothing_wrong_passes() -> None:
 BROKEN = [
     ("no policy", "fit_gives_numbers", "fit gives a .*, which is no ascertain.policy.Policy"),
     ("looks at values", "fit_gives_numbers", r"jit\(vmap\(fit\)\) must work, but fails: Concretization"),
+    ("asserts", "fit_gives_numbers", r"must work, but fails: AssertionError: no settings are taken"),
     (
         "NaN in barren rows",
         "fit_gives_numbers",

@@ -84,9 +84,8 @@ class SetEncoder(eqx.Module):
         self, x: Float[Array, "batch features"], observed: Bool[Array, "batch features"]
     ) -> Float[Array, "batch embedding"]:
         """Embed the observed features of each row."""
-        # Else the compiler might look up values anew for every unit that they go into.
-        x, observed = jax.lax.optimization_barrier((jnp.where(observed, x, 0.0).T, observed.T))
-        return self._attend(self._memories(x), observed)
+        known = _transposed(jnp.where(observed, x, 0.0))
+        return self._attend(self._memories(known), _transposed(observed.astype(x.dtype)) > 0)
 
     def _memories(self, x: Float[Array, "features batch"]) -> Float[Array, "embedding features batch"]:
         """Read each feature by itself.
@@ -114,6 +113,15 @@ class SetEncoder(eqx.Module):
         read_out, state = jnp.split(read_and_state, 2)
         written = self.write(jnp.concatenate([state, read_out]).T)
         return jnp.where(observed.any(axis=0)[:, None], written, self.empty[None])
+
+
+def _transposed(x: Float[Array, "batch features"]) -> Float[Array, "features batch"]:
+    """Transpose by a product with the identity.
+
+    A product is computed before what it goes into. A mere transpose would be fused into that, with all that
+    led to it (random masks, looked-up rows), and be computed once for every unit of the next layer.
+    """
+    return jnp.matmul(jnp.eye(x.shape[1]), x.T, precision=jax.lax.Precision.HIGHEST)
 
 
 # The two products of attention. What is small is finished before it is spread over the memory: fused into

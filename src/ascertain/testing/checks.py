@@ -244,7 +244,7 @@ def saving_keeps_it(trial: Trial) -> None:
             loaded = load_model(Path(folder)).policy
         except Exception as error:  # whatever a policy may hold
             trial.fail("it must be possible to save and load a fitted policy, but that fails", error)
-    back = jax.tree.map(
+    back = jax.tree.map(  # in the place of the incomplete case, which is the last
         lambda many, one: np.concatenate([np.asarray(many)[:place], np.asarray(one)[None]]),
         trial.policies,
         eqx.filter(loaded, eqx.is_array),
@@ -379,8 +379,8 @@ def _routes(trial: Trial) -> Iterator[_Route]:
 
 
 def _differ(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Where scores are not the same to the last bit."""
-    return np.asarray(some).view(np.uint32) != np.asarray(others).view(np.uint32)
+    """Where scores are not exactly the same."""
+    return ~((some == others) | (np.isnan(some) & np.isnan(others)))
 
 
 def _situation(trial: Trial, case: int, row: int) -> str:

@@ -21,6 +21,10 @@ from ascertain.testing.cases import Case, Probe, grouped, incomplete, other, pla
 NAMES = ("plain", "grouped", "incomplete")
 
 
+class BrokenPromise(AssertionError):  # noqa: N818 - it is told apart from a method's own assertions
+    """Says which promise a method breaks, and how."""
+
+
 class Look(NamedTuple):
     """What policies do: their scores of the probes, and how they acquire for the training rows."""
 
@@ -76,13 +80,13 @@ class Trial:
         """Raise, and say whose promise was broken and how."""
         variant = f"{self.method.name} ({self.state}, {self.protocol.name} protocol)"
         first_line = f": {type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}" if cause else ""
-        raise AssertionError(f"{variant}: {broken}{first_line}") from cause
+        raise BrokenPromise(f"{variant}: {broken}{first_line}") from cause
 
     def fit(self, cases: Sequence[Case], settings: Any = None) -> Any:
         """Fit to three cases side by side; give the arrays of the policies, cases first."""
         try:
             return self._fit(self.settings if settings is None else settings, stack(cases))
-        except AssertionError:
+        except BrokenPromise:
             raise
         except Exception as error:  # whatever a method may raise
             self.fail("jit(vmap(fit)) must work, but fails", error)
@@ -92,7 +96,7 @@ class Trial:
         situations = stack(self.probes if probes is None else probes)
         try:
             found = self._look(policies, stack(self.cases), situations)
-        except AssertionError:
+        except BrokenPromise:
             raise
         except Exception as error:  # whatever a policy may raise
             self.fail("jit(vmap(policy)) must work, but fails", error)
@@ -122,7 +126,7 @@ class Trial:
     def policy(self, policies: Any, place: int) -> Policy:
         """Give one of the policies by itself."""
 
-        def take(leaf: Array) -> Any:
+        def take(leaf: Any) -> Any:
             # NumPy compiles nothing for it, but does not know random keys.
             return leaf[place] if _is_key(leaf) else np.asarray(leaf)[place]
 
