@@ -132,9 +132,10 @@ def train_policy(
     on_stage(STAGES[1])
     train, valid = _treated(masking, restoring, dataset, split.train, split.valid, recipe)
     on_stage(STAGES[2])
-    settings = recipe.settings
+    method, settings = methods.get(recipe.method), recipe.settings
     if settings is None:
-        settings = methods.get(recipe.method).settings_for(problem, recipe.protocol, dataset.name)
+        settings = method.settings_for(problem, recipe.protocol, dataset.name)
+    settings = method.completed(settings, problem, recipe.protocol)
     policy = methods.fit(
         recipe.method,
         fitting,

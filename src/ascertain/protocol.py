@@ -51,7 +51,8 @@ class Protocol:
     training split, or all rows where the reference does so."""
 
     pretrain_mask: Literal["action", "column"]
-    """What pretraining hides at random: what an action reveals as a whole, or single columns."""
+    """What the methods' pretraining hides at random: what an action reveals as a whole, or single columns.
+    The PVAE, which is also ODIN's, hides single entries under both."""
 
     ray_fit: Literal["damaged", "all"]
     """The cells that the recovery slope is fitted to: those with damage of at least 0.01, or all."""

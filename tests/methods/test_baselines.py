@@ -16,7 +16,7 @@ from ascertain.acquisition import acquire, choose
 from ascertain.methods.baselines import Blind, Settings
 from ascertain.policy import Policy
 
-from ..acquisition_cases import FAST
+from .by_hand import FAST
 
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 N_ROWS, N_ACTIONS = 12_000, 4

@@ -19,8 +19,8 @@ from ascertain.methods.dime import DIME, Networks, Settings, batch_objective, en
 from ascertain.methods.greedy import Plateau, descend, epoch
 from ascertain.networks import MLP, Linear
 
-from ..acquisition_cases import FAST, PROTOCOLS
-from .by_hand import Adam, assert_close, filled, may_take, readable, three_classes, with_bad_rows
+from ..acquisition_cases import PROTOCOLS
+from .by_hand import FAST, Adam, assert_close, filled, may_take, readable, three_classes, with_bad_rows
 
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 INF = float("inf")
@@ -101,9 +101,14 @@ def constant(share: list[float], probability: list[float]) -> Networks:
     return Networks((layer(6, np.zeros(2)),), layer(2, np.log(probability)), layer(2, odds))
 
 
+@partial(jax.jit, compiler_options=FAST)
+def act(policy: DIME, *seen: Array) -> Array:
+    return policy(*seen, key=jr.key(0))
+
+
 def scores(policy: DIME) -> np.ndarray:
     nothing = jnp.zeros((1, 3), bool)
-    return np.asarray(policy(jnp.ones((1, 3)), nothing, nothing, ~nothing, key=jr.key(0)))[0]
+    return np.asarray(act(policy, jnp.ones((1, 3)), nothing, nothing, ~nothing))[0]
 
 
 POLICY = DIME(constant([0.5, 0.2, 0.1], [0.25, 0.75]), jnp.asarray([2.0, 0.5, 0.0]), jnp.asarray(-INF))

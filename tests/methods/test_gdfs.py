@@ -19,8 +19,8 @@ from ascertain.methods.gdfs import GDFS, Networks, Settings, concrete, settings_
 from ascertain.methods.greedy import Plateau, descend, epoch
 from ascertain.networks import MLP
 
-from ..acquisition_cases import FAST, PROTOCOLS
-from .by_hand import Adam, assert_close, filled, may_take, readable, shown, three_classes, with_bad_rows
+from ..acquisition_cases import PROTOCOLS
+from .by_hand import FAST, Adam, assert_close, filled, may_take, readable, shown, three_classes, with_bad_rows
 
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 INF = float("inf")
@@ -83,9 +83,14 @@ def constant(values: list[float]) -> MLP:
     return eqx.tree_at(lambda each: each.layers[0].bias, network, jnp.asarray(values))
 
 
+@partial(jax.jit, compiler_options=FAST)
+def act(policy: GDFS, *seen: Array) -> Array:
+    return policy(*seen, key=jr.key(0))
+
+
 def scores(policy: GDFS) -> np.ndarray:
     nothing = jnp.zeros((1, 3), bool)
-    return np.asarray(policy(jnp.ones((1, 3)), nothing, nothing, ~nothing, key=jr.key(0)))[0]
+    return np.asarray(act(policy, jnp.ones((1, 3)), nothing, nothing, ~nothing))[0]
 
 
 COSTS = jnp.asarray([2.0, 0.5, 0.0])

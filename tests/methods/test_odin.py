@@ -18,8 +18,8 @@ from ascertain.methods.odin import ODIN, Settings, latent_code, point_parts, set
 from ascertain.networks import Linear
 from ascertain.restoration import pvae
 
-from ..acquisition_cases import FAST
 from .by_hand import (
+    FAST,
     Adam,
     assert_close,
     dense,

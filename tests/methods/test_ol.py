@@ -22,8 +22,8 @@ from ascertain.methods.replay import Replay, Sample
 from ascertain.networks import MLP
 from ascertain.training import Batch
 
-from ..acquisition_cases import FAST
 from .by_hand import (
+    FAST,
     Adam,
     assert_close,
     dense,

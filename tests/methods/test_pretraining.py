@@ -11,12 +11,14 @@ from jaxtyping import Array
 from ascertain import AFABENCH, PAPER, Problem, Protocol
 from ascertain.methods.pretraining import MOST_MASKED, SCHEDULE, mask_inputs, random_rate, random_subset
 
+from .by_hand import FAST
+
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 N_ROWS = 20_000
 # Two columns together, one alone, and one that two actions reveal.
 PROBLEM = Problem([[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]], [1] * 4, 2, 2)
 
-draw = jax.jit(random_subset, static_argnums=(2, 3))
+draw = jax.jit(random_subset, static_argnums=(2, 3), compiler_options=FAST)
 
 
 def patterns(kept: Array, columns: list[int]) -> np.ndarray:
@@ -34,7 +36,8 @@ def test_the_schedule_is_the_references() -> None:
 
 
 def test_rates_are_uniform_up_to_nine_tenths() -> None:
-    rates = np.asarray(jax.vmap(random_rate)(jr.split(jr.key(0), N_ROWS)))
+    keys = jr.split(jr.key(0), N_ROWS)
+    rates = np.asarray(jax.jit(jax.vmap(random_rate), compiler_options=FAST)(keys))
     assert scipy.stats.kstest(rates, scipy.stats.uniform(0, 0.9).cdf).pvalue > ALPHA
 
 

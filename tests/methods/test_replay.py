@@ -12,7 +12,7 @@ import scipy.stats
 from ascertain.acquisition import Frames
 from ascertain.methods.replay import Replay, Sample, pack_bits, unpack_bits
 
-from ..acquisition_cases import FAST
+from .by_hand import FAST
 
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 N_BATCHES, N_SLOTS, N_STEPS, N_ACTIONS = 5, 3, 2, 35  # room for 15 slices; two words to a state

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.errors import InputError
 from ascertain.methods.registry import State, register
+from ascertain.networks import LOWEST
 from ascertain.policy import Policy
 from ascertain.predictor import Predictor
 from ascertain.problem import Problem, Table
@@ -121,11 +122,11 @@ class AACO(Policy):
         containing = jnp.min(jnp.where(new, of_subset[:, None], jnp.inf), axis=0, initial=jnp.inf)
         score = -jnp.minimum(containing, of_single)
         choice, nothing_new = self._decide(of_subset, of_single, new, losses)
-        first = jnp.nextafter(jnp.max(score), jnp.inf)
+        first = _above(jnp.max(score))
         score = score.at[choice].set(first)
         if not self.settings.may_stop:
             return jnp.concatenate([jnp.full(1, -jnp.inf), score])
-        stop = jnp.where(nothing_new, jnp.nextafter(first, jnp.inf), -losses.now)
+        stop = jnp.where(nothing_new, _above(first), -losses.now)
         return jnp.concatenate([stop[None], score])
 
     def _decide(
@@ -157,12 +158,20 @@ class AACO(Policy):
         seen = masks[:, None] & rows.available[None]
         x = jnp.broadcast_to(rows.x[None], seen.shape)
         n_features = seen.shape[-1]
-        probability = self.predictor(x.reshape(-1, n_features), seen.reshape(-1, n_features))
+        # On a GPU products might be rounded to fewer digits, and candidates differ by little.
+        with jax.default_matmul_precision("highest"):
+            probability = self.predictor(x.reshape(-1, n_features), seen.reshape(-1, n_features))
         of_label = jnp.take_along_axis(probability, jnp.tile(rows.y, len(masks))[:, None], axis=1)
         loss = -jnp.log(of_label.reshape(len(masks), -1) + _LOG_GUARD) * self.class_weights[rows.y][None]
         mean = jnp.sum(loss * weight[None], axis=1) / jnp.maximum(weight.sum(), 1.0)
         n_subsets = len(self.subsets)
         return Losses(mean[0], mean[1 : 1 + n_subsets], mean[1 + n_subsets :])
+
+
+def _above(score: Float[Array, ""]) -> Float[Array, ""]:
+    """Give a score that is higher by as little as is safe: the next number might be flushed to zero."""
+    step = jnp.maximum(jnp.abs(score) * 2**-22, float(np.finfo(np.float32).tiny))
+    return jnp.where(jnp.isneginf(score), LOWEST, score + step)
 
 
 def shared_distance(
@@ -180,7 +189,7 @@ def random_subsets(settings: Settings, n_actions: int) -> Bool[np.ndarray, "cand
     rng = np.random.default_rng(settings.candidate_seed)
     subsets = np.zeros((settings.candidates, n_actions), bool)
     for subset in subsets:
-        subset[rng.permutation(n_actions)[: rng.integers(n_actions)]] = True
+        subset[:] = rng.permutation(n_actions) < rng.integers(n_actions)
     return rng.permutation(subsets)
 
 

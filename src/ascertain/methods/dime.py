@@ -57,7 +57,7 @@ def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> S
     settings = Settings(pretraining_epochs=100 if dataset in _SHORT else 200)
     if protocol.greedy_horizon == "steps" and dataset in ("cube_nuc", "cube_nuc_noiseless"):
         return replace(settings, steps=problem.n_actions)
-    return replace(settings, steps=training_steps(settings, problem, protocol))
+    return settings.completed(problem, protocol)
 
 
 class Networks(NamedTuple):

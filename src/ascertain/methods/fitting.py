@@ -76,6 +76,7 @@ def fit(
     _check_playable(problem, train_table, protocol)
     if settings is None:
         settings = method.settings_for(problem, protocol, dataset)
+    settings = method.completed(settings, problem, protocol)
     plain = problem.without_names()
     return _fit(
         method.fit, key, plain, train_table, valid_table, predictor, pretrained, settings, state, protocol

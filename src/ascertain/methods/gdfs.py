@@ -51,7 +51,7 @@ def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> S
     """Give the settings for a dataset; the reference trains CUBE-NUC for as many steps as it has features."""
     if protocol.greedy_horizon == "steps" and dataset in ("cube_nuc", "cube_nuc_noiseless"):
         return Settings(steps=problem.n_actions)
-    return Settings(steps=training_steps(Settings(), problem, protocol))
+    return Settings().completed(problem, protocol)
 
 
 class Networks(NamedTuple):

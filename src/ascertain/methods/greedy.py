@@ -1,8 +1,8 @@
 """What GDFS and DIME share: a predictor of their own, its pretraining, plateaus, and what is legal."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,8 @@ _DROP_FACTOR = 0.2  # of the learning rate
 _LEAST_GAIN = 1e-4  # relative; what is less is no improvement
 LEAST_COST = 1e-12  # what free actions are taken to cost where costs divide
 
+AnySettings = TypeVar("AnySettings", bound="GreedySettings")
+
 
 @dataclass(frozen=True)
 class GreedySettings:
@@ -36,6 +38,10 @@ class GreedySettings:
     dropout: float = 0.3
     least_learning_rate: float = 1e-5
     least_pretraining_rate: float = 1e-6
+
+    def completed(self: AnySettings, problem: Problem, protocol: Protocol) -> AnySettings:
+        """Fill in the number of steps."""
+        return replace(self, steps=training_steps(self, problem, protocol))
 
 
 def training_steps(settings: GreedySettings, problem: Problem, protocol: Protocol) -> int:
@@ -176,7 +182,7 @@ def pretrain_predictor(
         part = train_table.take(rows)
         kept = random_subset(hiding, problem, protocol, len(rows), random_rate(choosing))
         keep = keep_masks(dropping, settings, (len(rows),))
-        inputs = mask_inputs(part.x, kept & part.available)
+        inputs = mask_inputs(part.x, kept & _whole(problem, part))
         losses = cross_entropy(predictor(inputs, keep=keep, dropout=settings.dropout), part.y, weights)
         return losses.sum() / weights[part.y].sum()
 
@@ -187,7 +193,7 @@ def pretrain_predictor(
         rates = jax.vmap(random_rate)(jr.split(choosing, n_batches))
         rate = jnp.repeat(rates, settings.batch_size)[:n_rows, None]
         kept = random_subset(hiding, problem, protocol, n_rows, rate)
-        inputs = mask_inputs(valid_table.x, kept & valid_table.available)
+        inputs = mask_inputs(valid_table.x, kept & _whole(problem, valid_table))
         losses = cross_entropy(predictor(inputs), valid_table.y, weights)
         return losses.sum() / weights[valid_table.y].sum()
 
@@ -215,3 +221,8 @@ def pretrain_predictor(
         predictor, optimiser, Plateau.start(settings.learning_rate), predictor, jnp.asarray(0)
     )
     return jax.lax.while_loop(goes_on, one_epoch, start).best
+
+
+def _whole(problem: Problem, table: Table) -> Bool[Array, "rows features"]:
+    """Which cells belong to an action that the row supports as a whole."""
+    return problem.observed(problem.readable(table.available))

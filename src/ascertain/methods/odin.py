@@ -150,7 +150,8 @@ def fit(
         )
     may_stop, sees = settings.cost_weight is not None, state == "sm"
     environment = Environment(shuffling, problem, train_table, protocol, may_stop=may_stop)
-    n_inputs = settings.vae.latent + (problem.n_actions if sees else 0)
+    latent = pretrained.decoder.layers[0].weight.shape[0]
+    n_inputs = latent + (problem.n_actions if sees else 0)
     actor = Linear(n_inputs, problem.n_actions + 1, key=building)
     critic = Linear(n_inputs, 1, key=criticising)
     policy = ODIN(pretrained, actor, critic, sees, may_stop)

@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
+from ascertain.hashing import mix
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, mask_inputs, random_rate, random_subset
 from ascertain.methods.registry import State, register
@@ -29,6 +30,7 @@ from ascertain.training import Batch, Schedule, class_weights, cross_entropy, tr
 _PASSES_AT_ONCE = 25  # dropout passes that are computed together: enough to be fast, few enough for a cache
 
 _PRETRAINING = replace(SCHEDULE, min_delta=1e-3)
+_REPLAY = 0x5BD1E995
 _LEAST_COST = 1e-4  # in units of the mean cost: what free actions are taken to cost
 
 
@@ -245,7 +247,8 @@ def _agent_loss(
 ) -> Float[Array, ""]:
     """Give the squared error against TD(lambda) targets on replayed slices."""
     n_actions = environment.problem.n_actions
-    sample = replay.sample(environment.seed, number, settings.sampled_slices, settings.slots, n_actions)
+    seed = mix(environment.seed ^ jnp.uint32(_REPLAY))  # not that of the environment's own orders
+    sample = replay.sample(seed, number, settings.sampled_slices, settings.slots, n_actions)
     seen = environment.transitions(sample.frames)
     value = next_values(policy.values(seen.after), target.values(seen.after), seen.legal_after)
     done = sample.frames.done

@@ -65,6 +65,14 @@ class Method:
             known = " and ".join(repr(each) for each in self.states)
             raise InputError(f"{self.name} has the state variant {known}, not {state!r}")
 
+    def completed(self, settings: Any, problem: Problem, protocol: Protocol) -> Any:
+        """Fill in what only the problem can say, for settings that have a method `completed`.
+
+        Such are numbers of steps, which must be known before compilation.
+        """
+        complete = getattr(settings, "completed", None)
+        return settings if complete is None else complete(problem, protocol)
+
 
 _METHODS: dict[str, Method] = {}
 
