@@ -177,6 +177,8 @@ def fit_all(
             outcome(name, state, cell, each, world, protocol)
             for cell, each in zip(cells, scores, strict=True)
         ]
+        summary = summarise(pd.DataFrame(rows[-len(cells) :]))
+        console.print("  regret: " + "; ".join(f"{k} {v}" for k, v in summary.items()), highlight=False)
     return rows
 
 
@@ -209,29 +211,36 @@ def outcome(
     }
 
 
+def summarise(results: pd.DataFrame) -> dict[str, str]:
+    """Give a method's mean regrets with standard errors, and how many of the seeds begin with what."""
+    rates = [f", p = {rate:g}" if rate else "" for rate in results["rate"]]
+    found = {}
+    columns = results["treatment"] + rates
+    for column in columns.unique():
+        part = results[columns == column]
+        error = f" +- {part['regret'].sem():.3f}" if len(part) > 1 else ""
+        first = Counter(action.rstrip("0123456789.") for action in part["first_action"])
+        begins = ", ".join(f"{action} {count}" for action, count in first.most_common())
+        found[column] = f"{part['regret'].mean():.3f}{error} ({begins})"
+    return found
+
+
 def print_table(results: pd.DataFrame, study: Study) -> None:
-    """Print mean regrets with standard errors, and how many of the seeds begin with what."""
+    """Print what all methods came to."""
     title = (
         f"Exact regret, d = {study.d}, b = {study.budget}, n = {study.rows:,}, {study.seeds} seeds, "
         f"{study.protocol.name} protocol: mean +- s.e., and first acquisitions"
     )
     printed = Printed(title=title, show_lines=True)
-    data = results.assign(
-        row=results["method"] + " (" + results["state"] + ")",
-        column=results["treatment"] + [f", p = {rate:g}" if rate else "" for rate in results["rate"]],
-    )
+    rows = {
+        f"{name} ({state})": summarise(results[(results["method"] == name) & (results["state"] == state)])
+        for name, state in dict.fromkeys(zip(results["method"], results["state"], strict=True))
+    }
     printed.add_column("method")
-    for column in data["column"].unique():
+    for column in next(iter(rows.values())):
         printed.add_column(column)
-    for row in data["row"].unique():
-        cells = []
-        for column in data["column"].unique():
-            part = data[(data["row"] == row) & (data["column"] == column)]
-            error = f" +- {part['regret'].sem():.3f}" if len(part) > 1 else ""
-            first = Counter(action.rstrip("0123456789.") for action in part["first_action"])
-            begins = ", ".join(f"{action} {count}" for action, count in first.most_common())
-            cells.append(f"{part['regret'].mean():.3f}{error}\n{begins}")
-        printed.add_row(row, *cells)
+    for row, found in rows.items():
+        printed.add_row(row, *found.values())
     console.print(printed)
 
 

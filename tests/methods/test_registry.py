@@ -190,6 +190,25 @@ def test_an_installed_package_makes_its_methods_known_by_entry_points(
         sys.modules.pop("cheapest_by_entry", None)
 
 
+def test_a_plugin_that_fails_is_named_and_the_others_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_by_entry.py").write_text("import a_module_that_is_not_there\n")
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ascertain.methods]\nbroken = broken_by_entry\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry._load_all.cache_clear()
+    with pytest.warns(UserWarning, match="the methods of broken could not be loaded: ModuleNotFoundError"):
+        assert "gdfs" in methods.names()
+
+
+def test_state_variants_are_checked() -> None:
+    with pytest.raises(InputError, match="state variants are 's' and 'sm'"):
+        methods.register("odd", summary="", states=("m",))(fit_nothing)  # type: ignore[arg-type]
+
+
 def test_what_is_not_registered_cannot_be_checked() -> None:
     with pytest.raises(InputError, match="fit_nothing is not a registered method; decorate it with"):
         check_method(fit_nothing)

@@ -1,6 +1,7 @@
 """The methods by name: ours, and those that users add with one decorator or an entry point."""
 
 import difflib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -98,6 +99,8 @@ def register(
             del problem, protocol, dataset
             return settings()
 
+        if not states or not set(states) <= {"s", "sm"}:
+            raise InputError(f"states of {name!r} are {states}; state variants are 's' and 'sm'")
         known = _METHODS.get(name)
         origin = (fit.__module__, fit.__qualname__)
         if known is not None and (known.fit.__module__, known.fit.__qualname__) != origin:
@@ -131,4 +134,8 @@ def _load_all() -> None:
     for module in _OURS:
         import_module(f"ascertain.methods.{module}")
     for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
+        try:
+            entry.load()
+        except Exception as error:  # whatever is wrong with a plugin, the other methods work
+            package = entry.dist.name if entry.dist is not None else entry.value
+            warnings.warn(f"the methods of {package} could not be loaded: {error!r}", stacklevel=2)
