@@ -3,12 +3,19 @@
     python benchmarks/theory.py                                  # six methods, five seeds: minutes on a GPU
     python benchmarks/theory.py --methods jafa --seeds 1         # minutes on two cores
     python benchmarks/theory.py --protocol afabench              # training overshoots the budget: cannot hold
+    python benchmarks/theory.py --methods odin jafa --centred    # for the PVAE, see below
 
 Every method is trained on tables of the shortcut problem: complete; restricted, with holes at the given rate
 (MCAR); and restored, with cells drawn from the problem's true conditional given the row's other cells and its
 label, by a PVAE, or by a hot deck. Regret is computed exactly, with the Bayes predictor: 0 is the context and
 then the branch that it names; 1/4 is the shortcut, but also one or both branches without the context, or the
 context and then always the same branch; 1/2 is a guess.
+
+Expected losses of the routes in nats, which JAFA is rewarded by, at rate p: the context p ln 2; a branch bit and
+then the context or the other bit ln 2 / 2 + p^2 (H(1/4) - ln 2 / 2); the shortcut H(1/4) = .562. So JAFA (s)
+should leave the context for a branch bit at p = .62, not at the 1/2 of zero-one loss. The PVAE sees a value
+times its feature's embedding, so with values 0 and 1 it (and ODIN) cannot tell the zeros of different features
+apart; `--centred` writes -1 and 1.
 
 All seeds, treatments and rates of a method and state variant are trained in one program.
 """
@@ -22,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -37,6 +45,7 @@ from ascertain.exact.distribution import TrueDistribution
 from ascertain.exact.learned import plan_from_scores, problem_of, score_states, state_rows, table_of
 from ascertain.methods.registry import State
 from ascertain.missingness import MCAR, mask_tables
+from ascertain.predictor import Predictor
 from ascertain.protocol import protocol as protocol_named
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_pvae, restore
 from ascertain.restoration.pvae import Settings as PVAESettings
@@ -60,6 +69,26 @@ class Study:
     rows: int
     d: int
     budget: int
+    centred: bool
+
+
+class Centred(eqx.Module):
+    """A predictor from values -1 and 1 by way of one from 0 and 1."""
+
+    predictor: TrueDistribution
+
+    def __call__(self, x: jax.Array, observed: jax.Array) -> jax.Array:
+        """Give class probabilities."""
+        return self.predictor((x + 1) / 2, observed)
+
+
+def centre(table: Table) -> Table:
+    """Write -1 and 1 for 0 and 1; holes stay."""
+    return table.with_cells(2 * table.x - 1, table.available)
+
+
+def uncentre(table: Table) -> Table:
+    return table.with_cells((table.x + 1) / 2, table.available)
 
 
 @dataclass(frozen=True)
@@ -112,22 +141,27 @@ def replicates(world: FiniteProblem, study: Study) -> list[Replicate]:
             tables = mask_tables(r.key("mask"), MCAR, problem, r.train, r.valid, rate)
             masked.append(Replicate(r.seed, rate, "restricted", *tables))
     known = {"complete": found, "restricted": masked}
-    of_treatment = [known.get(each) or restored(each, masked, world) for each in study.treatments]
+    of_treatment = [
+        known.get(each) or restored(each, masked, world, study.centred) for each in study.treatments
+    ]
     return [replicate for part in of_treatment for replicate in part]
 
 
-def restored(treatment: str, masked: list[Replicate], world: FiniteProblem) -> list[Replicate]:
+def restored(treatment: str, masked: list[Replicate], world: FiniteProblem, centred: bool) -> list[Replicate]:
     """Fill the holes of all tables in one way."""
     problem, truth = problem_of(world).without_names(), TrueDistribution(world)
 
     def fill(key: PRNGKeyArray, train: Table, valid: Table) -> tuple[Table, Table]:
         fitting, *drawing = jr.split(key, 3)
         restorer: Any = truth
-        if treatment == "pvae":
-            restorer = PVAERestorer(fit_pvae(fitting, problem, train, valid, PVAESettings()))
-        elif treatment == "hotdeck":
+        if treatment == "hotdeck":
             restorer = fit_hotdeck(fitting, problem, train)
-        return restore(drawing[0], restorer, train), restore(drawing[1], restorer, valid)
+        if treatment == "pvae":
+            train, valid = (centre(train), centre(valid)) if centred else (train, valid)
+            restorer = PVAERestorer(fit_pvae(fitting, problem, train, valid, PVAESettings()))
+        filled = restore(drawing[0], restorer, train), restore(drawing[1], restorer, valid)
+        back = treatment == "pvae" and centred
+        return (uncentre(filled[0]), uncentre(filled[1])) if back else filled
 
     keys = jnp.stack([r.key(treatment) for r in masked])
     tables = (stack(r.train for r in masked), stack(r.valid for r in masked))
@@ -138,15 +172,17 @@ def restored(treatment: str, masked: list[Replicate], world: FiniteProblem) -> l
     ]
 
 
-def fit_all(
-    name: str, cells: list[Replicate], world: FiniteProblem, protocol: Protocol
-) -> list[dict[str, Any]]:
+def fit_all(name: str, cells: list[Replicate], world: FiniteProblem, study: Study) -> list[dict[str, Any]]:
     """Train a method on all tables, in each of its state variants, and give what came out."""
-    method, problem = methods.get(name), problem_of(world).without_names()
+    method, problem, protocol = methods.get(name), problem_of(world).without_names(), study.protocol
     settings = method.settings_for(problem, protocol, None)
-    predictor, (x, acquired) = TrueDistribution(world), state_rows(world)
+    predictor: Predictor = TrueDistribution(world)
+    x, acquired = state_rows(world)
     keys = jnp.stack([cell.key(name) for cell in cells])
     tables = (stack(cell.train for cell in cells), stack(cell.valid for cell in cells))
+    if study.centred:
+        predictor, x = Centred(TrueDistribution(world)), jnp.where(acquired, 2 * x - 1, 0.0)
+        tables = (centre(tables[0]), centre(tables[1]))
     pretrained = None
     if method.pretrain is not None:
         pretrained = timed(
@@ -265,6 +301,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--d", type=int, default=6)
     parser.add_argument("--budget", type=int, default=2)
     parser.add_argument(
+        "--centred", action="store_true", help="write the values as -1 and 1 instead of 0 and 1"
+    )
+    parser.add_argument(
         "--out", type=Path, help="also write every replicate's regret and plan (.parquet or .json)"
     )
     return parser.parse_args()
@@ -281,13 +320,14 @@ def main() -> None:
         rows=given.rows,
         d=given.d,
         budget=given.budget,
+        centred=given.centred,
     )
     console.print(f"device: {jax.devices()[0].device_kind}", highlight=False)
     world = shortcut(study.d, study.budget)
     cells = replicates(world, study)
     found: list[dict[str, Any]] = []
     for name in study.methods:
-        found += fit_all(name, cells, world, study.protocol)
+        found += fit_all(name, cells, world, study)
         if given.out is not None:
             save(pd.DataFrame(found), given.out)  # after every method, in case a later one is interrupted
     print_table(pd.DataFrame(found), study)

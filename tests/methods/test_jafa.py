@@ -225,7 +225,7 @@ def fit_all(
 
 @pytest.mark.parametrize(
     ("state", "protocol", "cost_weight"),
-    [("s", PAPER, None), ("sm", AFABENCH, None), ("sm", PAPER, 0.1)],
+    [("s", PAPER, None), ("sm", AFABENCH, None), pytest.param("sm", PAPER, 0.1, marks=pytest.mark.slow)],
     ids=["s-paper", "sm-afabench", "sm-soft"],
 )
 def test_batches_of_learning_go_as_in_plain_numpy(

@@ -206,7 +206,7 @@ def test_a_plugin_that_fails_is_named_and_the_others_work(
 
 def test_state_variants_are_checked() -> None:
     with pytest.raises(InputError, match="state variants are 's' and 'sm'"):
-        methods.register("odd", summary="", states=("m",))(fit_nothing)  # type: ignore[arg-type]
+        methods.register("odd", summary="", states=())(fit_nothing)
 
 
 def test_what_is_not_registered_cannot_be_checked() -> None:
