@@ -13,8 +13,8 @@ context and then always the same branch; 1/2 is a guess.
 
 Expected losses of the routes in nats, which JAFA is rewarded by, at rate p: the context p ln 2; a branch bit
 and then the context or the other bit ln 2 / 2 + p^2 (H(1/4) - ln 2 / 2); the shortcut H(1/4) = .562. So JAFA
-(s) should leave the context for a branch bit at p = .62, not at the 1/2 of zero-one loss. The PVAE sees a value
-times its feature's embedding, so with values 0 and 1 it (and ODIN) cannot tell the zeros of different
+(s) should leave the context for a branch bit at p = .62, not at the 1/2 of zero-one loss. The PVAE sees a
+value times its feature's embedding, so with values 0 and 1 it (and ODIN) cannot tell the zeros of different
 features apart; `--centred` writes -1 and 1.
 
 All seeds, treatments and rates of a method and state variant are trained in one program.
