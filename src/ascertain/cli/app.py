@@ -1,0 +1,100 @@
+"""The command `ascertain` itself: options of every command, errors, and how things are printed."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+import ascertain
+from ascertain.errors import AscertainError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+console = Console()
+errors = Console(stderr=True)
+
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder to look for data files in; by default ASCERTAIN_DATA.")
+]
+
+
+def main() -> None:
+    """Run the command line; what a user can put right is a short message and exit code 2."""
+    try:
+        app()
+    except (AscertainError, OSError) as error:
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        console.print(f"ascertain {ascertain.__version__}", highlight=False)
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _ascertain(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Active feature acquisition: which costly feature to measure next, learned from incomplete data."""
+    del version
+    try:
+        ascertain.enable_cache()
+    except AscertainError as error:
+        warn(str(error))
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Read numbers separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        problem = f"{text!r} is not a list of numbers such as 10,100"
+        raise typer.BadParameter(problem, param_hint=option) from error
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Read whole numbers separated by commas."""
+    values = numbers(option, text)
+    for number in values:
+        if not number.is_integer():
+            raise typer.BadParameter(f"{number:g} in {text!r} is not a whole number", param_hint=option)
+    return [int(number) for number in values]
+
+
+def listed(values: Sequence[float]) -> str:
+    """Write numbers as an option takes them."""
+    return ",".join(f"{number:g}" for number in values)
+
+
+def progress_bar() -> Progress:
+    """Make a progress bar with the time that is left."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=errors,
+    )
+
+
+def warn(message: str) -> None:
+    """Print a warning."""
+    errors.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False, soft_wrap=True)
