@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache: programs compiled once are loaded by later processes."""
+"""How programs are compiled: options, and JAX's persistent cache, from which later processes load them."""
 
 import os
 from pathlib import Path
@@ -45,3 +45,16 @@ def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
         ) from error
     jax.config.update("jax_compilation_cache_dir", str(path))
     return path
+
+
+def compiler_options() -> dict[str, bool | str]:
+    """Give the options that programs of many replicates are compiled with.
+
+    On a GPU XLA by default times several ways to multiply matrices and keeps the fastest. That takes most of
+    the time to compile (five times as many processor seconds, measured), and since timings vary, the same
+    program may round differently when it is compiled again: a study that goes on later would not give the
+    same numbers. So matrices are multiplied by cuBLAS, which chooses by a rule.
+    """
+    if jax.default_backend() != "gpu":
+        return {}
+    return {"xla_gpu_autotune_level": "0", "xla_gpu_enable_triton_gemm": False}

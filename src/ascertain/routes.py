@@ -162,6 +162,7 @@ def sample_routes(
     """
     limit = budget + BUDGET_TOLERANCE * max(1.0, budget)
     prices = costs.tolist()
+    nothing_fits = limit - min(prices)  # what may be spent at most for anything to be added
     routes: set[tuple[int, ...]] = set()
     for _ in range(max(100, _ATTEMPTS_PER_ROUTE * wanted)):
         if len(routes) == wanted:
@@ -171,6 +172,8 @@ def sample_routes(
             if spent + prices[action] <= limit:
                 spent += prices[action]
                 taken.append(action)
+                if spent > nothing_fits:
+                    break
         routes.add(tuple(sorted(taken)))
     return sorted(routes)
 

@@ -1,6 +1,7 @@
 """The datasets by name."""
 
 import difflib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -48,7 +49,7 @@ _REAL: dict[str, Callable[[Path | None], Dataset]] = {
 NAMES: tuple[str, ...] = (*_SYNTHETIC, *_REAL)
 
 
-def load(name: str, data_dir: Path | None = None) -> Dataset:
+def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """Load a dataset by name.
 
     Parameters
@@ -71,7 +72,7 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     if name in _SYNTHETIC:
         return replace(_SYNTHETIC[name](), name=name)
     if name in _REAL:
-        return _REAL[name](data_dir)
+        return _REAL[name](None if data_dir is None else Path(data_dir))
     close = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(NAMES)}"
     raise InputError(f"no dataset is called {name!r}{hint}")

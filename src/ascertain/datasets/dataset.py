@@ -1,7 +1,7 @@
 """A dataset: rows, the problem they pose, and how they are split and preprocessed."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -129,6 +129,11 @@ class Dataset:
         names = {n: getattr(self.problem, n) for n in ("action_names", "feature_names", "class_names")}
         arrays = (np.asarray(self.problem.reveals), np.asarray(self.problem.costs))
         return replace(self, problem=Problem(*arrays, budget, self.problem.n_classes, **names))
+
+    def with_budgets(self, budgets: Iterable[float]) -> "Dataset":
+        """Give the same dataset with other budgets to report at; the largest is planned for."""
+        amounts = tuple(sorted(set(budgets)))
+        return replace(self.at(amounts[-1]), budgets=amounts)
 
     def _draw(self, index: int) -> tuple[Rows, list[np.ndarray]]:
         """Draw the rows of a split, and which of them are in which part."""

@@ -1,0 +1,381 @@
+"""Running a study: missing jobs are grouped by program, computed in chunks, and kept once they are done."""
+
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ascertain.errors import StoreError
+from ascertain.routes import route_structure
+from ascertain.study.file import Study, write_study
+from ascertain.study.jobs import STAGES, Job
+from ascertain.study.materials import Materials
+from ascertain.study.programs import Done
+from ascertain.study.records import assemble, cell_record, details_of, routes_record
+from ascertain.study.runners import LocalRunner, OutOfMemoryError, Runner
+from ascertain.study.store import Store
+
+_LOOK_AGAIN = 0.2  # seconds: for programs that finish compiling, and for what other runs finish
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    done: int  # of the jobs that were missing when it began
+    total: int
+    doing: str
+
+
+class Summary(NamedTuple):
+    """What a run came to."""
+
+    cells: int
+    finished: int
+    failed: int
+    seconds: float
+
+
+@dataclass
+class _Group:
+    """Jobs that share a program."""
+
+    name: tuple[Any, ...]
+    label: str
+    width: int
+    waiting: list[Job]
+    running: int = 0  # jobs
+
+
+class _Chunk(NamedTuple):
+    """Jobs of a group that are computed together."""
+
+    group: _Group
+    jobs: list[Job]
+    width: int
+
+    @property
+    def is_routes(self) -> bool:
+        """Whether this is work of the host, without a program."""
+        return self.jobs[0].stage == "routes"
+
+
+def run_study(
+    study: Study,
+    folder: Path,
+    *,
+    runner: Runner | None = None,
+    data_dir: Path | None = None,
+    mix: bool = False,
+    on_progress: Callable[[Progress], object] = lambda progress: None,
+    on_warning: Callable[[str], object] = lambda message: None,
+) -> Summary:
+    """Compute what is missing of a study, and assemble its tables.
+
+    May be stopped at any moment: the same call goes on. Several processes may do this to one folder at once.
+
+    Parameters
+    ----------
+    study
+        What to run.
+    folder
+        The store.
+    runner
+        Where to compute; by default in this process.
+    data_dir
+        Where to look for data files.
+    mix
+        Whether to go on with a store whose cells were computed at another width or on another kind of device.
+    on_progress
+        Called when a chunk begins or ends.
+    on_warning
+        Called when something is worth knowing, such as a program that had to be narrowed.
+    """
+    start = time.perf_counter()
+    runner = runner or LocalRunner()
+    materials = Materials(study, data_dir, runner.width)
+    store = Store(folder)
+    try:
+        run = _Run(materials, store, runner, on_progress, on_warning)
+        _refuse_mixture(run, mix)
+        write_study(study, folder / "study.toml")
+        try:
+            run.go()
+        finally:
+            runner.close()
+            assemble(store, materials.grid)
+        cells = materials.grid.cells
+        finished = sum(job.id in run.finished for job in cells)
+        return Summary(len(cells), finished, len(run.failed), time.perf_counter() - start)
+    finally:
+        store.close()
+
+
+class _Run:
+    """One run of a study: what is waiting, what is computed, what is done."""
+
+    def __init__(
+        self,
+        materials: Materials,
+        store: Store,
+        runner: Runner,
+        on_progress: Callable[[Progress], object],
+        on_warning: Callable[[str], object],
+    ):
+        self.materials, self.store, self.runner = materials, store, runner
+        self.grid = materials.grid
+        self._on_progress, self._warn = on_progress, on_warning
+        self.finished = store.finished(self.grid.jobs)
+        self.failed: dict[str, str] = {}
+        missing = self._missing()
+        self._total = len(missing)
+        self._groups = self._grouped(missing)
+        self._group_of = {job.id: group for group in self._groups for job in group.waiting}
+
+    def go(self) -> None:
+        """Compute until nothing is left that can be."""
+        for group in self._groups:
+            self._prepare(group)
+        pending: dict[Future[None], _Chunk] = {}
+        idle = False  # whether nothing was begun or done in the last round, though every program is there
+        threads = ThreadPoolExecutor(self.runner.places + 1)  # and one for routes
+        try:
+            self._report("")
+            while self._groups:
+                for chunk in self._begin(list(pending.values()), idle):
+                    pending[threads.submit(self._compute, chunk)] = chunk
+                    self._report(chunk.group.label)
+                done, _ = wait(pending, timeout=_LOOK_AGAIN, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._finish(pending.pop(future), future.exception())
+                idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
+                if not pending and not done:
+                    self._look_for_others()
+                self._groups = [group for group in self._groups if group.waiting or group.running]
+                if not pending and self._stuck():
+                    break
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _missing(self) -> list[Job]:
+        """Give the jobs to compute: unfinished cells and whatever unfinished job they need."""
+        wanted: dict[str, Job] = {}
+
+        def visit(job: Job) -> None:
+            if job.id not in self.finished and job.id not in wanted:
+                wanted[job.id] = job
+                for need in job.needs:
+                    visit(need)
+
+        for job in (*self.grid.cells, *self.grid.routes):
+            visit(job)
+        order = {job.id: place for place, job in enumerate(self.grid.jobs)}
+        return sorted(wanted.values(), key=lambda job: order[job.id])
+
+    def _grouped(self, jobs: list[Job]) -> list[_Group]:
+        """Put jobs of one program together, early stages and wide tables first: others wait for those."""
+        found: dict[tuple[Any, ...], _Group] = {}
+        for job in jobs:
+            name = ("routes", job.dataset) if job.stage == "routes" else self.materials.group(job)
+            if name not in found:
+                found[name] = _Group(name, _label(job), 1 if job.stage == "routes" else self.runner.width, [])
+            found[name].waiting.append(job)
+
+        def rank(group: _Group) -> tuple[int, int]:
+            job = group.waiting[0]
+            return STAGES.index(job.stage), -self.materials.datasets[job.dataset].problem.n_features
+
+        return sorted(found.values(), key=rank)
+
+    def _prepare(self, group: _Group) -> None:
+        job = group.waiting[0]
+        if job.stage != "routes":
+            like = partial(self.materials.like, job)
+            self.runner.prepare((group.name, group.width), self.materials.recipe(job), like, group.width)
+
+    def _begin(self, running: list[_Chunk], idle: bool) -> list[_Chunk]:
+        """Choose chunks to compute: of the first groups whose program and inputs are there.
+
+        Where there is nothing else to do (`idle`), a chunk need not wait until it could be fuller.
+        """
+        places = self.runner.places - sum(not chunk.is_routes for chunk in running)
+        # Routes are sampled in Python, which would hold up the tracing of programs.
+        all_traced = all(self._is_ready(group) for group in self._groups)
+        host_is_free = all_traced and not any(chunk.is_routes for chunk in running)
+        chunks = []
+        for group in self._groups:
+            if not group.waiting:
+                continue
+            is_routes = group.waiting[0].stage == "routes"
+            if is_routes and not host_is_free:
+                continue
+            if not is_routes and (places == 0 or not self._is_ready(group)):
+                continue
+            jobs = self._reserve(group, idle)
+            if jobs:
+                chunks.append(_Chunk(group, jobs, group.width))
+                host_is_free &= not is_routes
+                places -= not is_routes
+        return chunks
+
+    def _reserve(self, group: _Group, idle: bool) -> list[Job]:
+        """Take jobs whose inputs are there, as many as fit, unless more of them would soon fill the width."""
+        able = [job for job in group.waiting if all(need.id in self.finished for need in job.needs)]
+        coming = sum(not self._hopeless(job) and not self._awaits(job, group) for job in group.waiting)
+        if len(able) < min(group.width, coming) and not idle:
+            return []
+        taken: list[Job] = []
+        for job in able:
+            if len(taken) == group.width:
+                break
+            if not self.store.lock(job):
+                continue
+            if self.store.has(job):  # another run has finished it since
+                self._done(group, job)
+            else:
+                taken.append(job)
+                group.waiting.remove(job)
+        group.running += len(taken)
+        return taken
+
+    def _compute(self, chunk: _Chunk) -> None:
+        """Compute a chunk and keep its results; runs in a thread."""
+        if chunk.is_routes:
+            self._routes(chunk.jobs[0])
+            return
+        inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
+        self._keep(chunk, self.runner.run((chunk.group.name, chunk.width), inputs))
+
+    def _finish(self, chunk: _Chunk, error: BaseException | None) -> None:
+        """Note what became of a chunk."""
+        group = chunk.group
+        group.running -= len(chunk.jobs)
+        if error is None:
+            for job in chunk.jobs:
+                self._done(group, job)
+        elif isinstance(error, OutOfMemoryError) and chunk.width > 1:
+            self._narrow(chunk, error)
+        elif isinstance(error, Exception):
+            message = "".join(traceback.format_exception_only(error)).strip()
+            for job in chunk.jobs:
+                self.failed[job.id] = message
+                self.store.save_failure(job, message)
+                self.store.unlock(job)
+            self._warn(f"{group.label} failed: {message}")
+        else:
+            raise error
+        self._report("")
+
+    def _narrow(self, chunk: _Chunk, error: OutOfMemoryError) -> None:
+        """Try again at half the width."""
+        group = chunk.group
+        for job in chunk.jobs:
+            self.store.unlock(job)
+        group.waiting = chunk.jobs + group.waiting
+        if chunk.width == group.width:  # not narrowed since it began
+            group.width //= 2
+            self._warn(f"{group.label}: too wide for the memory ({error}); now {group.width} at a time")
+            self._prepare(group)
+
+    def _keep(self, chunk: _Chunk, done: Done) -> None:
+        """Write the results of a chunk."""
+        details = details_of(done, len(chunk.jobs), self.runner, chunk.width)
+        for job, result in zip(chunk.jobs, done.results, strict=True):
+            if job.stage != "fit":
+                self.store.save_artefact(job, result, details)
+                continue
+            record = cell_record(
+                job,
+                self.materials.datasets[job.dataset],
+                self.materials.part(job.dataset, job.split).scored,
+                result,
+                details,
+                protocol=self.grid.study.protocol,
+                shortened=self.grid.shortened(job),
+                restoration_rmse=self.materials.restoration_error(job, self._load),
+            )
+            self.store.save_record(job, record)
+
+    def _routes(self, job: Job) -> None:
+        """Measure the structure of a split's routes, on the host."""
+        start = time.perf_counter()
+        dataset = self.materials.datasets[job.dataset]
+        split = dataset.split(job.split, self.materials.protocol)
+        found = route_structure(dataset, split, self._load(job.needs[0]), job.split)
+        seconds = time.perf_counter() - start
+        details = details_of(Done([], seconds, 0.0, 0), 1, self.runner, 1)
+        budget = float(dataset.budgets[-1])
+        self.store.save_record(job, routes_record(job, found, budget, self.grid.study.protocol, details))
+
+    def _load(self, job: Job) -> Any:
+        return self.store.load_artefact(job, self.materials.result_like(job))
+
+    def _done(self, group: _Group, job: Job) -> None:
+        self.store.unlock(job)
+        self.finished.add(job.id)
+        if job in group.waiting:
+            group.waiting.remove(job)
+
+    def _hopeless(self, job: Job) -> bool:
+        """Whether a job needs one that has failed."""
+        return any(need.id in self.failed or self._hopeless(need) for need in job.needs)
+
+    def _awaits(self, job: Job, group: _Group) -> bool:
+        """Whether a job needs, perhaps by way of others, an unfinished one of a group.
+
+        A Partial VAE of restored data needs one of incomplete data, of the same program.
+        """
+        return any(
+            need.id not in self.finished and (self._group_of[need.id] is group or self._awaits(need, group))
+            for need in job.needs
+        )
+
+    def _is_ready(self, group: _Group) -> bool:
+        return group.name[0] == "routes" or self.runner.ready((group.name, group.width))
+
+    def _stuck(self) -> bool:
+        """Whether all that is left needs jobs that have failed."""
+        return all(self._hopeless(job) for group in self._groups for job in group.waiting)
+
+    def _look_for_others(self) -> None:
+        """Note what other runs on this store have finished."""
+        for group in self._groups:
+            for job in list(group.waiting):
+                if self.store.has(job):
+                    self._done(group, job)
+
+    def _report(self, doing: str) -> None:
+        left = sum(len(group.waiting) + group.running for group in self._groups)
+        self._on_progress(Progress(self._total - left, self._total, doing))
+
+
+def _label(job: Job) -> str:
+    """Say what a job's group does, in a word or two."""
+    what = (
+        f"{job.method} ({job.state})"
+        if job.state
+        else f"{job.method} pretraining"
+        if job.method
+        else job.stage
+    )
+    return f"{job.dataset}: {what}"
+
+
+def _refuse_mixture(run: _Run, mix: bool) -> None:
+    """Raise where finished cells were computed otherwise than the missing ones would be."""
+    here = (run.runner.device, run.runner.width)
+    for job in run.grid.cells:
+        if mix or job.id not in run.finished:
+            continue
+        record = run.store.record(job)
+        assert record is not None
+        there = (record["details"]["device"], record["details"]["asked_width"])
+        if there != here:
+            raise StoreError(
+                f"{run.store.folder} has cells computed on {there[0]} at width {there[1]}; this run would "
+                f"use {here[0]} at width {here[1]}, where numbers are rounded otherwise. Use such a device "
+                f"with --width {there[1]}, another folder, or --mix to accept both"
+            )

@@ -1,0 +1,173 @@
+"""What is written down of a finished cell, and the tables that are assembled from it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+import ascertain
+from ascertain import evaluation
+from ascertain.datasets.dataset import Dataset
+from ascertain.evaluation import Outcomes
+from ascertain.files import replacing
+from ascertain.problem import Table
+from ascertain.routes import RouteStructure
+from ascertain.study.jobs import IDENTITY, Grid, Job
+from ascertain.study.programs import Done
+from ascertain.study.runners import Runner
+from ascertain.study.store import Store
+
+RESULTS, TIMINGS, ROUTES = "results.parquet", "timings.parquet", "routes.parquet"
+ACQUISITIONS = "acquisitions.parquet"
+TABLES = (RESULTS, TIMINGS, ROUTES, ACQUISITIONS)
+
+_SHARE_DIGITS = 6
+
+
+def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str, Any]:
+    """Say how a chunk was computed, for each of its jobs; a job's time is its share of the chunk's."""
+    return {
+        "seconds": done.seconds / n_jobs,
+        "chunk_seconds": done.seconds,
+        "chunk_jobs": n_jobs,
+        "compile_seconds": done.compile_seconds,
+        "temporary_bytes": done.temporary_bytes,
+        "width": width,
+        "asked_width": runner.width,  # more than the width where memory did not allow it
+        "device": runner.device,
+        "version": ascertain.__version__,
+        "jax": jax.__version__,
+        "host": runner.host,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def cell_record(
+    job: Job,
+    dataset: Dataset,
+    scored: Table,
+    result: tuple[Outcomes, Any],
+    details: dict[str, Any],
+    *,
+    protocol: str,
+    shortened: bool,
+    restoration_rmse: float,
+) -> dict[str, Any]:
+    """Score a policy's outcomes, and give all that is kept of a cell."""
+    reached, probabilities = result
+    frame = evaluation.scores(reached, probabilities, scored.y)
+    frame.insert(0, "budget", [float(budget) for budget in dataset.budgets])
+    column = "accuracy" if dataset.metric == "accuracy" else "f1"
+    frame.insert(1, "score", frame[column])
+    largest = int(np.argmax(dataset.budgets))
+    shares = np.round(np.asarray(reached.frequencies[largest], np.float64), _SHARE_DIGITS)
+    return {
+        **job.identity(),
+        "protocol": protocol,
+        "train_budget": float(str(np.asarray(dataset.problem.budget))),
+        "metric": dataset.metric,
+        "shortened": shortened,
+        "restoration_rmse": _number(restoration_rmse),
+        "scores": [{k: _number(v) for k, v in row.items()} for row in frame.to_dict("records")],
+        "actions": list(dataset.problem.action_names or map(str, range(dataset.problem.n_actions))),
+        "shares": shares.tolist(),
+        "settings": repr(job.settings),
+        "details": details,
+    }
+
+
+def routes_record(
+    job: Job, found: RouteStructure, budget: float, protocol: str, details: dict[str, Any]
+) -> dict[str, Any]:
+    """Give what is kept of a split's route structure."""
+    numbers = {name: _number(getattr(found, name)) for name in ("v_static", "sensitivity", "overlap")}
+    own = {"dataset": job.dataset, "split": job.split, "protocol": protocol, "budget": budget}
+    return {**own, **numbers, "routes": found.routes, "details": details}
+
+
+def assemble(store: Store, grid: Grid) -> dict[str, pd.DataFrame]:
+    """Write the tables of all finished jobs of a study, and give them.
+
+    Rows are sorted by identity, so the same results make the same file in whatever order they came.
+    """
+    records = {job.id: record for job in grid.cells if (record := store.record(job)) is not None}
+    routes = {job.id: record for job in grid.routes if (record := store.record(job)) is not None}
+    tables = {
+        RESULTS: _results(records),
+        ACQUISITIONS: _acquisitions(records),
+        ROUTES: _sorted(pd.DataFrame([_without(record, "details") for record in routes.values()])),
+        TIMINGS: _timings(store, grid, records, routes),
+    }
+    for name, table in tables.items():
+        write_table(table, store.folder / name)
+    return tables
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as Parquet, whole or not at all."""
+    with replacing(path) as temporary:
+        table.to_parquet(temporary, index=False)
+
+
+def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    rows = []
+    for cell, record in records.items():
+        own = {"cell": cell, **{name: record[name] for name in (*IDENTITY, "protocol")}}
+        after = {name: record[name] for name in ("restoration_rmse", "shortened")}
+        after |= {name: record["details"][name] for name in ("width", "device")}
+        shared = {"train_budget": record["train_budget"], "metric": record["metric"]}
+        rows += [{**own, "budget": row["budget"], **shared, **row, **after} for row in record["scores"]]
+    return _sorted(pd.DataFrame(rows), "budget").astype({"restoration_rmse": float} if rows else {})
+
+
+def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    frames = []
+    for cell, record in records.items():
+        shares = np.asarray(record["shares"])
+        own = {"cell": cell, **{name: record[name] for name in (*IDENTITY, "protocol")}}
+        n_steps, actions = len(shares), record["actions"]
+        frame = pd.DataFrame(
+            {
+                "step": np.repeat(np.arange(1, n_steps + 1), len(actions)),
+                "action": actions * n_steps,
+                "share": shares.ravel(),
+            }
+        )
+        frames.append(frame[frame["share"] > 0].assign(**own))
+    table = pd.concat(frames) if frames else pd.DataFrame()
+    return _sorted(table, "step", "action")
+
+
+def _timings(
+    store: Store, grid: Grid, records: dict[str, dict[str, Any]], routes: dict[str, dict[str, Any]]
+) -> pd.DataFrame:
+    rows = []
+    for job in grid.jobs:
+        if job.stage == "fit":
+            details = records.get(job.id, {}).get("details")
+        elif job.stage == "routes":
+            details = routes.get(job.id, {}).get("details")
+        else:
+            details = store.details(job)
+        if details is not None:
+            own = {"stage": job.stage, "cell": job.id if job.stage == "fit" else "", **job.identity()}
+            rows.append({**own, "protocol": grid.study.protocol, **details})
+    return _sorted(pd.DataFrame(rows), "stage")
+
+
+def _sorted(table: pd.DataFrame, *further: str) -> pd.DataFrame:
+    by = [name for name in (*IDENTITY, *further) if name in table]
+    return table.sort_values(by, ignore_index=True) if by else table
+
+
+def _without(record: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != name}
+
+
+def _number(value: Any) -> Any:
+    """Make a number that JSON knows; NaN is None."""
+    number = float(value) if not isinstance(value, int | np.integer) else int(value)
+    return None if number != number else number

@@ -1,0 +1,144 @@
+"""Where chunks of a study are computed: in this process, on its device.
+
+A runner compiles programs ahead of their use and computes chunks of jobs; the engine decides which, and keeps
+the results. `ascertain.study.cluster` has a runner that does so on other machines.
+"""
+
+import os
+import platform
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+
+from ascertain.checks import check_count
+from ascertain.study.programs import Done, Inputs, Program, Recipe
+
+# Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
+# processor cores one replicate keeps them busy.
+WIDTHS = {"gpu": 64, "cpu": 1}
+_USABLE_MEMORY = 0.8  # of what is free when a program is about to run
+
+
+class OutOfMemoryError(Exception):
+    """A program does not fit into the device's memory at its width."""
+
+
+class Runner(ABC):
+    """Computes chunks, in the background."""
+
+    width: int  # replicates per program
+    device: str  # what kind it is
+    host: str
+    places: int  # how many chunks to begin before one has ended
+
+    @abstractmethod
+    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
+        """Begin to compile a program, by a name; `like` gives the shapes of its inputs."""
+
+    @abstractmethod
+    def ready(self, name: Hashable) -> bool:
+        """Whether a program can be run without waiting."""
+
+    @abstractmethod
+    def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+        """Compute a chunk; raises `OutOfMemoryError` where a smaller width may do. Called from threads."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Begin nothing more."""
+
+
+class LocalRunner(Runner):
+    """Computes in this process.
+
+    Parameters
+    ----------
+    width
+        Replicates per program; by default what suits the device.
+    threads
+        Programs compiled at the same time; by default one per processor core, at most 16.
+    """
+
+    def __init__(self, width: int | None = None, threads: int | None = None):
+        device = jax.devices()[0]
+        self.width = check_count("width", width or default_width(), least=1)
+        self.device = device.device_kind
+        self.host = platform.node()
+        self.places = 3  # one is computed, one's inputs are made, and one's results are written
+        # Python traces one program after the other, in the order that they are needed in.
+        self._tracer = ThreadPoolExecutor(1)
+        self._compilers = ThreadPoolExecutor(threads or min(os.cpu_count() or 1, 16))
+        self._on_device = threading.Semaphore(1)
+        self._programs: dict[Hashable, Future[Program]] = {}
+
+    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
+        """Begin to compile a program in a thread."""
+        ready: Future[Program] = Future()
+        self._programs[name] = ready
+        self._tracer.submit(self._build, ready, recipe, like, width)
+
+    def ready(self, name: Hashable) -> bool:
+        """Whether a program is compiled."""
+        return self._programs[name].done()
+
+    def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+        """Compute a chunk when the device is free."""
+        program = self._programs[name].result()
+        with self._on_device:
+            return run_program(program, inputs)
+
+    def close(self) -> None:
+        """Compile nothing more."""
+        self._tracer.shutdown(wait=False, cancel_futures=True)
+        self._compilers.shutdown(wait=False, cancel_futures=True)
+
+    def _build(self, ready: Future[Program], recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
+        """Trace a program and leave the rest to the compilers; what goes wrong is told to who runs it."""
+
+        def compile_it() -> None:
+            try:
+                program.compile()
+                ready.set_result(program)
+            except Exception as error:
+                ready.set_exception(error)
+
+        try:
+            program = Program(recipe, like(), width)
+            program.lower()
+            self._compilers.submit(compile_it)
+        except Exception as error:
+            ready.set_exception(error)
+
+
+def default_width() -> int:
+    """Give the replicates per program that suit this process's device."""
+    return WIDTHS.get(jax.default_backend(), WIDTHS["cpu"])
+
+
+def run_program(program: Program, inputs: list[Inputs]) -> Done:
+    """Run a program, telling a lack of memory from other errors."""
+    free = free_memory()
+    if free is not None and program.total_bytes > _USABLE_MEMORY * free:
+        raise OutOfMemoryError(
+            f"{program.total_bytes / 2**30:.1f} GiB of {free / 2**30:.1f} GiB that are free"
+        )
+    try:
+        return program.run(inputs)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            raise OutOfMemoryError(str(error).splitlines()[0]) from error
+        raise
+
+
+def free_memory() -> int | None:
+    """Give the bytes that are free on this process's device, where that is known."""
+    found: dict[str, Any] | None = jax.devices()[0].memory_stats()
+    if found and "bytes_limit" in found:
+        return int(found["bytes_limit"]) - int(found.get("bytes_in_use", 0))
+    if jax.default_backend() == "cpu" and "SC_AVPHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None

@@ -1,0 +1,53 @@
+"""Small studies for the tests: cheap methods, training of a moment."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascertain.study import programs
+from ascertain.study.file import Study
+
+# Compiles in half the time; what programs compute is not in question here.
+FAST = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+FLAGS = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"  # the same, for other processes
+)
+
+TOML = """
+name = "tiny"
+datasets = ["cube", "cube_nuc"]
+methods = ["random", "sequential"]
+restorers = ["hotdeck"]
+rates = [0.5]
+splits = [0, 1]
+routes = false
+
+[settings.predictor]
+epochs = 1
+"""
+
+
+def tiny(**changes: Any) -> Study:
+    """Give a study of 24 cells: two datasets of one shape, two methods, three treatments, two splits."""
+    usual: dict[str, Any] = {
+        "name": "tiny",
+        "datasets": ("cube", "cube_nuc"),
+        "methods": ("random", "sequential"),
+        "restorers": ("hotdeck",),
+        "rates": (0.5,),
+        "splits": (0, 1),
+        "routes": False,
+        "settings": {"predictor": {"epochs": 1}},
+    }
+    return Study(**(usual | changes))
+
+
+def compile_fast(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(programs, "compiler_options", lambda: FAST)
+
+
+def write_tiny(folder: Path) -> Path:
+    path = folder / "tiny.toml"
+    path.write_text(TOML)
+    return path

@@ -1,0 +1,51 @@
+"""A study on a real Dask scheduler with two worker processes, one of which dies."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascertain.errors import InputError
+from ascertain.study import run_study
+from ascertain.study.cluster import DaskRunner
+from ascertain.study.engine import Progress
+from ascertain.study.runners import LocalRunner
+from tests.study.studies import FLAGS, tiny
+
+distributed = pytest.importorskip("distributed")
+
+STUDY = tiny(datasets=("cube",), methods=("random",), splits=(0, 1, 2, 3))
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, about ports and clients that go away
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    # Options of the compiler change how numbers are rounded, so workers get those of the local run.
+    settings = {"host": "127.0.0.1", "dashboard_address": None, "env": {"XLA_FLAGS": FLAGS}}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **settings) as found:
+        yield found
+
+
+def test_a_worker_that_dies_costs_nothing(cluster: Any, tmp_path: Path) -> None:
+    run_study(STUDY, tmp_path / "local", runner=LocalRunner(width=2))
+    runner = DaskRunner(cluster.scheduler_address, width=2)
+    assert runner.places == 4
+    victims = [worker.pid for worker in cluster.workers.values()][:1]
+
+    def kill_one(progress: Progress) -> None:
+        if progress.done >= 2 and victims:
+            os.kill(victims.pop(), signal.SIGKILL)
+
+    summary = run_study(STUDY, tmp_path / "dask", runner=runner, on_progress=kill_one)
+    assert not victims
+    assert (summary.finished, summary.failed) == (12, 0)
+    results = (tmp_path / "dask" / "results.parquet").read_bytes()
+    assert results == (tmp_path / "local" / "results.parquet").read_bytes()
+
+
+def test_a_scheduler_that_is_not_there_is_named() -> None:
+    with pytest.raises(InputError, match=r"127\.0\.0\.1:1"):
+        DaskRunner("tcp://127.0.0.1:1", connect_seconds=2)

@@ -1,0 +1,117 @@
+"""Study files: read, refused with a hint, written back."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascertain import methods
+from ascertain.errors import InputError
+from ascertain.study.file import Study, overridden, read_study, shipped, write_study
+from tests.study.studies import TOML, tiny
+
+
+def _read(folder: Path, text: str) -> Study:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return read_study(path)
+
+
+def test_the_papers_grid_has_9000_cells() -> None:
+    study = read_study("paper")
+    training_sets = 1 + 2 * len(study.mechanisms) * len(study.rates)
+    assert len(study.datasets) * len(study.variants) * len(study.splits) * training_sets == 9000
+
+
+def test_the_main_figure_is_part_of_the_grid() -> None:
+    grid, main = read_study("paper"), read_study("paper-main")
+    assert main.variants == grid.variants
+    assert (main.datasets, main.splits, main.protocol) == (grid.datasets, grid.splits, grid.protocol)
+    assert (main.mechanisms, main.rates) == (("mcar",), (0.7,))
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_what_is_shipped_is_valid(name: str) -> None:
+    assert read_study(name).name == name
+
+
+def test_only_the_quick_study_is_shortened() -> None:
+    assert {name for name in shipped() if read_study(name).settings} == {"quick"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('methds = ["ol"]', "no key is called 'methds'; did you mean 'methods'?"),
+        ("settings.predictor.epoch = 2", "did you mean 'epochs'?"),
+        ("settings.gfds.epochs = 2", "did you mean 'gdfs'?"),
+        ("rates = [1.5]", "1.5"),
+        ('mechanisms = ["mcra"]', "did you mean 'mcar'?"),
+        ("budgets.cube = [0.0]", "positive"),
+        ("splits = [0, 0]", "splits lists 0 twice"),
+        ("splits = [-1]", "from 0"),
+        ('protocol = "papr"', "protocol"),
+        ("seed = -1", "seed"),
+        ('name = ""', "name"),
+        ("restorers = []", "restorers"),
+        ("mechanisms = []", "mechanisms"),
+    ],
+)
+def test_mistakes_are_named_with_what_to_type_instead(tmp_path: Path, line: str, message: str) -> None:
+    key = line.split(" = ")[0]
+    others = [each for each in TOML.splitlines() if not each.startswith(f"{key} =")]
+    text = "\n".join([line, *others])
+    if key.startswith("settings.predictor"):
+        text = text.replace("[settings.predictor]\nepochs = 1", "")
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        _read(tmp_path, text)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_wrong_type_is_refused_by_name() -> None:
+    settings = methods.get("ol").settings()
+    with pytest.raises(InputError, match=r"settings.ol.batches.*integer.*'many'"):
+        overridden(settings, {"batches": "many"}, "settings.ol")
+
+
+def test_nested_settings_change_only_what_is_named() -> None:
+    settings = methods.get("ol").settings()
+    changed = overridden(settings, {"pretraining": {"max_rounds": 3}}, "settings.ol")
+    assert changed.pretraining.max_rounds == 3
+    assert changed.pretraining.patience == settings.pretraining.patience
+    assert changed.batches == settings.batches
+
+
+def test_what_is_no_toml_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not valid TOML"):
+        _read(tmp_path, "name = [")
+
+
+def test_a_file_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(InputError, match="paper-main"):
+        read_study("papre.toml")
+
+
+def test_a_method_stands_for_all_its_variants_or_for_one() -> None:
+    assert tiny(methods=("ol", "dime")).variants == [("ol", "s"), ("ol", "sm"), ("dime", "s")]
+    assert tiny(methods=("ol:sm",)).variants == [("ol", "sm")]
+
+
+def test_narrowing_keeps_the_rest() -> None:
+    study = tiny(budgets={"cube": (2.0,), "cube_nuc": (3.0,)}).narrowed(["cube"], "afabench")
+    assert (study.datasets, study.protocol, dict(study.budgets)) == (("cube",), "afabench", {"cube": (2.0,)})
+    with pytest.raises(InputError, match="did you mean 'cube'"):
+        tiny().narrowed(["cub"], None)
+
+
+@given(st.text(min_size=1), st.lists(st.integers(0, 9), min_size=1, unique=True), st.integers(0, 2**32 - 1))
+def test_what_is_written_is_read_back(name: str, splits: list[int], seed: int) -> None:
+    import tempfile
+
+    study = tiny(name=name, splits=tuple(splits), seed=seed, budgets={"cube": (2.0, 3.5)})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.toml"
+        write_study(study, path)
+        assert read_study(path) == study

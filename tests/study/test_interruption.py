@@ -1,0 +1,105 @@
+"""Real processes on one store: killed at any moment, or two at once, they leave what one alone would."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.study.studies import FLAGS
+
+TOML = """
+name = "interrupted"
+datasets = ["cube"]
+methods = ["random", "sequential"]
+restorers = ["hotdeck"]
+rates = [0.3, 0.7]
+splits = [0, 1, 2, 3]
+routes = false
+
+[settings.predictor]
+epochs = 1
+"""
+CELLS = 2 * 4 * (1 + 2 * 2)  # methods, splits, training sets
+
+
+def _start(folder: Path, out: Path) -> subprocess.Popen[bytes]:
+    study = folder / "study.toml"
+    study.write_text(TOML)
+    command = [
+        sys.executable,
+        "-m",
+        "ascertain",
+        "study",
+        "run",
+        str(study),
+        "--out",
+        str(out),
+        "--width",
+        "2",
+    ]
+    # What has been compiled is kept, however quick that was: a killed run costs only its import.
+    kept = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "XLA_FLAGS": FLAGS}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **kept}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _finish(process: subprocess.Popen[bytes]) -> None:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The results of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    _finish(_start(folder, folder / "out"))
+    return (folder / "out" / "results.parquet").read_bytes()
+
+
+def _kill_once(folder: Path, out: Path, rng: np.random.Generator) -> bool:
+    """Start a run and kill it when it has finished some further jobs; say if it was still running."""
+    before = _files(out)
+    wanted = before + int(rng.integers(0, 8))
+    process = _start(folder, out)
+    while process.poll() is None and _files(out) < wanted:
+        time.sleep(0.005)
+    time.sleep(float(rng.uniform(0, 0.2)))
+    was_running = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return was_running
+
+
+def _files(out: Path) -> int:
+    return sum(1 for part in ("cells", "artefacts") for _ in (out / part).glob("[!.]*"))
+
+
+def _survives(kills: int, tmp_path: Path, uninterrupted: bytes) -> None:
+    rng = np.random.default_rng(kills)
+    killed = sum(_kill_once(tmp_path, tmp_path / "out", rng) for _ in range(kills))
+    assert killed > 0
+    _finish(_start(tmp_path, tmp_path / "out"))
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == uninterrupted
+    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == CELLS
+
+
+def test_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
+    _survives(2, tmp_path, uninterrupted)
+
+
+@pytest.mark.slow
+def test_twenty_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
+    _survives(20, tmp_path, uninterrupted)
+
+
+def test_two_runs_share_the_work(tmp_path: Path, uninterrupted: bytes) -> None:
+    both = [_start(tmp_path, tmp_path / "out") for _ in range(2)]
+    for process in both:
+        _finish(process)
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == uninterrupted
+    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == CELLS

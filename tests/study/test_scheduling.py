@@ -1,0 +1,135 @@
+"""The engine's scheduling, with a runner that computes nothing: every stage, failures, progress."""
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from ascertain.study import run_study
+from ascertain.study.engine import Progress
+from ascertain.study.programs import Done, Inputs, Recipe, result_like
+from ascertain.study.runners import Runner
+from ascertain.study.status import status_of
+from tests.study.studies import tiny
+
+EVERYTHING = tiny(
+    datasets=("cube",),
+    methods=("aaco", "dime", "ol", "odin"),
+    restorers=("pvae", "hotdeck"),
+    rates=(0.3, 0.7),
+    settings={},
+)
+
+
+class Idle(Runner):
+    """Gives ones of the right shapes, at once."""
+
+    def __init__(self, width: int, fails: Callable[[Recipe], bool] = lambda recipe: False):
+        self.width, self.device, self.host, self.places = width, "none", "nowhere", 3
+        self.fails = fails
+        self.chunks: list[tuple[Recipe, int]] = []
+        self._recipes: dict[Hashable, tuple[Recipe, Callable[[], Inputs]]] = {}
+
+    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
+        self._recipes[name] = recipe, like
+
+    def ready(self, name: Hashable) -> bool:
+        return name in self._recipes
+
+    def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+        recipe, like = self._recipes[name]
+        self.chunks.append((recipe, len(inputs)))
+        if self.fails(recipe):
+            raise ValueError(f"no {recipe.stage} today")
+        ones = jax.tree.map(
+            lambda leaf: np.ones(leaf.shape, leaf.dtype), result_like(recipe, like(), self.width)
+        )
+        return Done([ones] * len(inputs), 1.0, 2.0, 3)
+
+    def close(self) -> None:
+        pass
+
+
+def _cells(recipe: Recipe) -> bool:
+    return recipe.stage == "fit"
+
+
+@pytest.mark.parametrize("width", [1, 3, 64])
+def test_every_job_is_computed_once_in_chunks_as_full_as_can_be(tmp_path: Path, width: int) -> None:
+    """At width 64 Partial VAEs must not wait for one another: those of restored data need the others."""
+    runner = Idle(width)
+    summary = run_study(EVERYTHING, tmp_path, runner=runner)
+    variants, training_sets = 6, 2 * (1 + 2 + 4)  # splits x (complete, restricted, restored twice)
+    assert summary.finished == summary.cells == variants * training_sets
+    computed: dict[Any, list[int]] = {}
+    for recipe, size in runner.chunks:
+        computed.setdefault(recipe, []).append(size)
+    for recipe, sizes in computed.items():
+        total = sum(sizes)
+        fewest = -(-total // width)
+        # Partial VAEs come in two rounds at least: of complete and incomplete data, then of restored data.
+        assert len(sizes) <= fewest + (recipe.stage == "vae"), (recipe.stage, sizes)
+    assert sum(size for recipe, size in runner.chunks if _cells(recipe)) == summary.cells
+
+
+def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    runner = Idle(8, fails=lambda recipe: recipe.stage == "vae")
+    summary = run_study(EVERYTHING, tmp_path, runner=runner, on_warning=warnings.append)
+    # Whatever is not ODIN and is not restored by the Partial VAE.
+    assert summary.finished == 4 * 2 * (1 + 2 + 2)
+    assert summary.failed > 0
+    assert any("no vae today" in each for each in warnings)
+    status = status_of(tmp_path)
+    assert sum(row.done for row in status.rows) == summary.finished
+    assert sum(row.failed for row in status.rows) == summary.cells - summary.finished
+    assert any("no vae today" in note for note in status.notes)
+    again = run_study(EVERYTHING, tmp_path, runner=Idle(8))
+    assert (again.finished, again.failed) == (summary.cells, 0)
+    assert all("failed" not in note for note in status_of(tmp_path).notes)
+
+
+def test_only_what_missing_cells_need_is_computed(tmp_path: Path) -> None:
+    run_study(EVERYTHING, tmp_path, runner=Idle(8))
+    for path in (tmp_path / "artefacts").glob("*"):
+        path.unlink()
+    next((tmp_path / "cells").glob("ol-sm_cube_mcar-0.7_restored-hotdeck_1_*")).unlink()
+    runner = Idle(8)
+    run_study(EVERYTHING, tmp_path, runner=runner)
+    stages = sorted(recipe.stage for recipe, _ in runner.chunks)
+    assert stages == ["fit", "mask", "predictor", "pretrain", "restore"]
+
+
+def test_progress_goes_from_nothing_to_all(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    run_study(tiny(), tmp_path, runner=Idle(4), on_progress=seen.append)
+    done = [each.done for each in seen]
+    assert done == sorted(done)
+    assert (done[0], done[-1], seen[-1].total) == (0, 36, 36)
+    assert any("cube: random (s)" in each.doing for each in seen)
+
+
+def test_restricted_and_restored_rows_reach_the_program(tmp_path: Path) -> None:
+    """Holes are holes in what a program is given, and restored tables have none."""
+    given: list[tuple[str, float]] = []
+
+    class Watching(Idle):
+        def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+            recipe, _ = self._recipes[name]
+            if recipe.stage == "restore" or recipe.stage == "fit":
+                given.extend((recipe.stage, float(np.mean(each.train.available))) for each in inputs)
+            done = super().run(name, inputs)
+            if recipe.stage != "mask":
+                return done
+            rng = np.random.default_rng(0)
+            hidden = [jax.tree.map(lambda leaf: rng.random(leaf.shape) < 0.5, each) for each in done.results]
+            return done._replace(results=hidden)
+
+    run_study(tiny(methods=("random",)), tmp_path, runner=Watching(4))
+    restoring = [share for stage, share in given if stage == "restore"]
+    fitting = sorted(round(share, 1) for stage, share in given if stage == "fit")
+    assert all(abs(share - 0.5) < 0.05 for share in restoring)
+    assert fitting == [0.5] * 4 + [1.0] * 8

@@ -1,0 +1,94 @@
+"""The store: whole files or none, locks between processes, failures until they are forgiven."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from ascertain.errors import StoreError
+from ascertain.study.jobs import Job
+from ascertain.study.store import Store
+
+CELL = Job("fit", "cube", 0, treatment="complete", method="random", state="s")
+MASK = Job("mask", "cube", 0, mechanism="mcar", rate=0.5)
+TREE = {"weights": np.arange(6.0, dtype=np.float32).reshape(2, 3), "mask": np.array([True, False])}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "study")
+
+
+def test_a_record_comes_back(store: Store) -> None:
+    assert not store.has(CELL)
+    store.save_record(CELL, {"score": 0.1 + 0.2, "name": "ü", "none": None})
+    assert store.record(CELL) == {"score": 0.1 + 0.2, "name": "ü", "none": None}
+    assert store.finished([CELL, MASK]) == {CELL.id}
+
+
+def test_arrays_come_back_bit_by_bit(store: Store) -> None:
+    store.save_artefact(MASK, TREE, {"seconds": 1.5})
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), TREE)
+    found = store.load_artefact(MASK, like)
+    assert {name: leaf.tobytes() for name, leaf in found.items()} == {n: x.tobytes() for n, x in TREE.items()}
+    assert store.details(MASK) == {"seconds": 1.5}
+
+
+@pytest.mark.parametrize("job", [CELL, MASK], ids=["record", "artefact"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_file_that_is_cut_short_counts_as_absent(store: Store, job: Job, share: float) -> None:
+    if job.stage == "fit":
+        store.save_record(job, {"score": 1.0, "filler": list(range(500))})
+    else:
+        store.save_artefact(job, TREE, {"seconds": 1.5, "filler": list(range(500))})
+    assert store.has(job)
+    content = store.path(job).read_bytes()
+    store.path(job).write_bytes(content[: int(share * len(content))])
+    assert not store.has(job)
+
+
+def test_an_altered_record_counts_as_absent(store: Store) -> None:
+    store.save_record(CELL, {"score": 0.5})
+    text = store.path(CELL).read_text()
+    store.path(CELL).write_text(text.replace("0.5", "0.9"))
+    assert not store.has(CELL)
+
+
+def test_failures_last_until_the_job_succeeds(store: Store) -> None:
+    store.save_failure(CELL, "ValueError: no")
+    assert store.failure(CELL) == "ValueError: no"
+    store.save_record(CELL, {"score": 1.0})
+    assert store.failure(CELL) is None
+
+
+def test_a_lock_holds_between_processes_and_dies_with_its_owner(store: Store) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from ascertain.study.jobs import Job; "
+        "from ascertain.study.store import Store; store = Store(Path(sys.argv[1])); "
+        "job = Job('fit', 'cube', 0, treatment='complete', method='random', state='s'); "
+        "print(store.lock(job), flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", script, str(store.folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    )
+    assert other.stdout is not None
+    with other.stdout:
+        assert other.stdout.readline().strip() == "True"
+        assert not store.lock(CELL)
+        assert store.lock(MASK)
+        other.kill()
+        other.wait()
+    assert store.lock(CELL)
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        Store(tmp_path / "file")
