@@ -1,0 +1,83 @@
+"""How far methods exceed the best fixed route, and how much missing data damage them (table 2)."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ascertain.analysis.damage import damage_and_gain
+from ascertain.analysis.names import without_baselines
+from ascertain.analysis.results import Results
+from ascertain.analysis.route_structure import route_table
+from ascertain.analysis.setting import main_setting, narrowed
+from ascertain.errors import InputError
+
+
+class Adaptivity(NamedTuple):
+    """Table 2, and the correlations in its caption."""
+
+    table: pd.DataFrame
+    pearson: float  # between margin and damage over the cells; NaN where it is not defined
+    spearman: float
+
+
+def adaptivity(results: Results) -> Adaptivity:
+    """Compare each method on complete data with the static route, and with its damage.
+
+    At the study's main setting (MCAR, p = 0.7 where it is there), state variants averaged, baselines left
+    out.
+
+    Returns
+    -------
+    table
+        One row per method, by damage, smallest first: means over datasets of `complete`, `margin` and
+        `damage`, their standard errors (`_se`, from those of the datasets), and the number of `datasets`.
+    pearson, spearman
+        The correlations between margin and damage over all cells of method and dataset.
+    """
+    cells = adaptivity_cells(results)
+    if cells.empty:
+        raise InputError(
+            "the results hold no dataset with a static route and a method on complete and on restricted data"
+        )
+    means = cells.groupby("method")[["complete", "margin", "damage"]].mean()
+    errors = cells.groupby("method")[["complete_se", "margin_se", "damage_se"]].agg(_error_of_mean)
+    counts = cells.groupby("method")["dataset"].nunique().rename("datasets")
+    table = pd.concat([means, errors, counts], axis=1).reset_index()
+    return Adaptivity(table.sort_values("damage", ignore_index=True), *correlations(cells))
+
+
+def adaptivity_cells(results: Results) -> pd.DataFrame:
+    """Give `complete`, `margin` over the static route and `damage` per dataset and method."""
+    setting = main_setting(results)
+    cells = without_baselines(damage_and_gain(narrowed(results, setting), "family"))
+    routes = route_table(results)[["dataset", "v_static", "v_static_se"]]
+    cells = cells.merge(routes, on="dataset").dropna(subset=["complete", "damage", "v_static"])
+    cells["margin"] = cells["complete"] - cells["v_static"]
+    cells["margin_se"] = np.hypot(cells["complete_se"], cells["v_static_se"])
+    kept = ["dataset", "method", *(f"{x}{e}" for x in ("complete", "margin", "damage") for e in ("", "_se"))]
+    return cells[kept].reset_index(drop=True)
+
+
+def correlations(cells: pd.DataFrame) -> tuple[float, float]:
+    """Give Pearson's and Spearman's correlations of `margin` and `damage`.
+
+    NaN where there are fewer than three cells, or where all are alike.
+    """
+    margin, damage = cells["margin"], cells["damage"]
+    return _pearson(margin, damage), _pearson(_ranks(margin), _ranks(damage))
+
+
+def _pearson(first: "pd.Series[float]", second: "pd.Series[float]") -> float:
+    if len(first) < 3 or first.nunique() < 2 or second.nunique() < 2:
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
+    return values.round(12).rank()  # differences that are equal but for their last bit are ties
+
+
+def _error_of_mean(errors: "pd.Series[float]") -> float:
+    """Give the standard error of a mean of independent estimates from theirs."""
+    return float(np.sqrt((errors**2).sum(skipna=False)) / len(errors))

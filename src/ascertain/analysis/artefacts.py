@@ -1,0 +1,209 @@
+"""Every figure and table of a study, by name."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ascertain.analysis import exact_figures, tables
+from ascertain.analysis.adaptivity import adaptivity
+from ascertain.analysis.compute_figure import draw_compute
+from ascertain.analysis.curve_figures import draw_budget_curves
+from ascertain.analysis.exact_results import read_exact
+from ascertain.analysis.heatmap_figure import draw_acquisition_heatmaps
+from ascertain.analysis.law_figure import draw_law_grid
+from ascertain.analysis.results import Results, read_results
+from ascertain.analysis.route_structure import route_table
+from ascertain.analysis.state_figure import draw_state_variants
+from ascertain.analysis.style import save_figure
+from ascertain.analysis.summary_figures import draw_main_summary, draw_summary_grid
+from ascertain.errors import InputError
+from ascertain.files import replacing
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A figure or a table that can be made from the results of a study.
+
+    Parameters
+    ----------
+    name
+        What users call it.
+    kind
+        Whether it is drawn or written.
+    summary
+        What it shows, in a sentence.
+    make
+        Gives the figure, or the table for reading; raises `InputError` where the results lack what it needs.
+    numbers, latex
+        For tables: the same as numbers, and in LaTeX.
+    """
+
+    name: str
+    kind: Literal["figure", "table"]
+    summary: str
+    make: Callable[[Results], Figure | pd.DataFrame]
+    numbers: Callable[[Results], pd.DataFrame] | None = None
+    latex: Callable[[Results], str] | None = None
+
+    def write(self, results: Results, folder: Path) -> list[Path]:
+        """Write a figure as PNG and PDF, a table as CSV and LaTeX."""
+        if self.numbers is None or self.latex is None:
+            return save_figure(partial(self._draw, results), folder, self.name)
+        texts = {
+            folder / f"{self.name}.csv": self.numbers(results).to_csv(index=False, lineterminator="\n"),
+            folder / f"{self.name}.tex": self.latex(results),
+        }
+        for path, text in texts.items():
+            with replacing(path) as temporary:
+                temporary.write_text(text, encoding="utf-8", newline="\n")
+        return list(texts)
+
+    def _draw(self, results: Results) -> Figure:
+        figure = self.make(results)
+        assert isinstance(figure, Figure)
+        return figure
+
+
+def _draw_exact(draw: Callable[..., Figure], results: Results) -> Figure:
+    table, sweep = read_exact(results.folder)
+    exact_figures.check_regrets(table)
+    return draw(table, sweep)
+
+
+_ALL = (
+    Artefact(
+        "main-summary",
+        "figure",
+        "Complete, restricted and restored training of every method on every dataset, in the main setting.",
+        draw_main_summary,
+    ),
+    Artefact(
+        "summary-grid",
+        "figure",
+        "The same under every missingness mechanism, at the main rate.",
+        draw_summary_grid,
+    ),
+    Artefact(
+        "law-grid",
+        "figure",
+        "Restoration gain against missingness damage, by policy and mechanism, with the recovery slope.",
+        draw_law_grid,
+    ),
+    Artefact(
+        "compute",
+        "figure",
+        "Score against the time per trained policy, from restricted training to restoration.",
+        draw_compute,
+    ),
+    Artefact(
+        "budget-curves",
+        "figure",
+        "Score over budgets for every dataset and method, by treatment of the training data.",
+        draw_budget_curves,
+    ),
+    Artefact(
+        "acquisition-heatmaps",
+        "figure",
+        "What the most damaged policy of each dataset acquires at which step, by treatment.",
+        draw_acquisition_heatmaps,
+    ),
+    Artefact(
+        "state-variants",
+        "figure",
+        "What it changes that a policy sees which acquisitions are available: (s,m) against (s).",
+        draw_state_variants,
+    ),
+    Artefact(
+        "route-structure",
+        "table",
+        "What fixed routes achieve: the best one's score, its lead over a typical one, and their overlap.",
+        tables.route_structure_table,
+        route_table,
+        tables.route_structure_latex,
+    ),
+    Artefact(
+        "adaptivity",
+        "table",
+        "Each method's score on complete data, its margin over the best fixed route, and its damage.",
+        tables.adaptivity_table,
+        lambda results: adaptivity(results).table,
+        tables.adaptivity_latex,
+    ),
+    Artefact(
+        "damage",
+        "table",
+        "Missingness damage and restoration gain of every policy in every setting.",
+        tables.damage_table,
+        tables.damage_numbers,
+        tables.damage_latex,
+    ),
+    Artefact(
+        "exact-study",
+        "figure",
+        "Regret against training size in the exact study, by approach, dimension and budget.",
+        partial(_draw_exact, exact_figures.exact_study),
+    ),
+    Artefact(
+        "exact-collapse",
+        "figure",
+        "Regret against the effective training size in the exact study.",
+        partial(_draw_exact, exact_figures.exact_collapse),
+    ),
+)
+ARTEFACTS: dict[str, Artefact] = {artefact.name: artefact for artefact in _ALL}
+
+
+def write_artefacts(
+    folder: str | Path,
+    names: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    on_progress: Callable[[str, str | None], object] = lambda name, left_out: None,
+) -> list[Path]:
+    """Write figures as PNG and PDF, tables as CSV and LaTeX.
+
+    Parameters
+    ----------
+    folder
+        The results of a study.
+    names
+        What to write, of `ARTEFACTS`; by default all that the results allow.
+    out
+        Where to; by default into `figures` in the folder.
+    on_progress
+        Called after each one with its name, and with the reason if it could not be made (only where all are
+        asked for: one that was named and cannot be made raises `InputError`).
+
+    Returns
+    -------
+    list of Path
+        The files that were written.
+    """
+    wanted = list(ARTEFACTS) if names is None else [_known(name) for name in names]
+    results = read_results(folder)
+    target = results.folder / "figures" if out is None else Path(out)
+    target.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for name in wanted:
+        reason = None
+        try:
+            written += ARTEFACTS[name].write(results, target)
+        except InputError as error:
+            if names is not None:
+                raise InputError(f"{name} cannot be made: {error}") from error
+            reason = str(error)
+        on_progress(name, reason)
+    return written
+
+
+def _known(name: str) -> str:
+    if name in ARTEFACTS:
+        return name
+    close = difflib.get_close_matches(name, ARTEFACTS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(ARTEFACTS)}"
+    raise InputError(f"no figure or table is called {name!r}; {hint}")

@@ -1,0 +1,140 @@
+"""Missingness damage and restoration gain (section 5.2), by method family or by state variant."""
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from ascertain.analysis.bootstrap import mean_intervals, standard_errors
+from ascertain.analysis.names import without_baselines
+from ascertain.analysis.results import Results
+from ascertain.analysis.setting import Setting, at_setting
+
+Level = Literal["family", "variant"]
+
+CELL = ["dataset", "method", "state", "mechanism", "rate", "restorer"]
+ARMS = ("complete", "restricted", "restored")
+_MEASURES = (*ARMS, "damage", "gain")
+_PAIR = ["dataset", "method", "state", "split", "budget", "train_budget"]
+_HOLES = ["mechanism", "rate"]
+
+
+def damage_and_gain(results: Results, level: Level = "family") -> pd.DataFrame:
+    """Give what missing data cost each method, and what restoring it gave back.
+
+    Damage is complete - restricted, gain is restored - restricted, at each dataset's largest budget. All
+    numbers of a row are over the same splits: those in which each of its treatments is finished.
+
+    Parameters
+    ----------
+    results
+        The results.
+    level
+        `family` averages the state variants of a method in each split first, as the paper does; a split in
+        which one of them is not finished does not count. `variant` keeps them apart.
+
+    Returns
+    -------
+    DataFrame
+        One row per dataset, method, state ('' for families), mechanism, rate and each restorer of the study
+        ('' if it has none): `splits`; the means `complete`, `restricted`, `restored`; `damage` and `gain`;
+        and for each of these five the standard error over splits (`_se`) and the 95% bootstrap interval
+        (`_low`, `_high`). NaN where a counterpart is missing.
+    """
+    scores = paired_scores(results, level)
+    scores["damage"] = scores["complete"] - scores["restricted"]
+    scores["gain"] = scores["restored"] - scores["restricted"]
+    splits = scores.groupby(CELL)["split"].transform("size")
+    # Cells with equally many splits are summarised together: there can be thousands.
+    found = [_summary(part, int(n)) for n, part in scores.groupby(splits)]
+    if not found:
+        return pd.DataFrame(columns=[*CELL, "splits", *_summary_columns()])
+    return pd.concat(found).sort_values(CELL, ignore_index=True)
+
+
+def paired_scores(results: Results, level: Level = "family") -> pd.DataFrame:
+    """Put the scores of the treatments beside each other, split by split.
+
+    Returns
+    -------
+    DataFrame
+        One row per restricted cell and restorer, with the columns `complete`, `restricted` and `restored`:
+        NaN in a column means that the cell has none of that treatment in any split.
+    """
+    scores = averaged(results.scores, level)
+    arms = {arm: scores[scores["treatment"] == arm].rename(columns={"score": arm}) for arm in ARMS}
+    restorers = sorted(set(arms["restored"]["restorer"])) or [""]
+    paired = (
+        arms["restricted"]
+        .drop(columns=["treatment", "restorer"])
+        .merge(pd.DataFrame({"restorer": restorers}), how="cross")
+        .merge(arms["complete"][[*_PAIR, "complete"]], on=_PAIR, how="left")
+        .merge(
+            arms["restored"][[*_PAIR, *_HOLES, "restorer", "restored"]],
+            on=[*_PAIR, *_HOLES, "restorer"],
+            how="left",
+        )
+    )
+    for arm in ("restored", "complete"):
+        # A treatment that a cell has in any split is needed in every split that counts.
+        somewhere = paired.groupby(CELL)[arm].transform("count") > 0
+        paired = paired[paired[arm].notna() | ~somewhere]
+    return paired[[*CELL, "split", *ARMS]].sort_values([*CELL, "split"], ignore_index=True)
+
+
+def averaged(scores: pd.DataFrame, level: Level) -> pd.DataFrame:
+    """Average the state variants of each method where families are compared.
+
+    The variants of a method are those that the results hold anywhere. Only where all of them are there,
+    trained for the same budget, is there an average.
+    """
+    columns = [*_PAIR, "treatment", *_HOLES, "restorer"]
+    if level == "variant":
+        return scores[[*columns, "score"]]
+    members = scores.groupby("method")["state"].nunique()
+    by = [column for column in columns if column != "state"]
+    families = scores.groupby(by, as_index=False, dropna=False).agg(
+        score=("score", "mean"), found=("state", "nunique")
+    )
+    whole = families["found"] == families["method"].map(members)
+    return families[whole].assign(state="")[[*columns, "score"]]
+
+
+def order_by_damage(
+    frame: pd.DataFrame, column: Literal["dataset", "method", "policy"], setting: Setting
+) -> list[str]:
+    """Order datasets or methods by their mean damage in a setting, largest first; unknown damage last.
+
+    Parameters
+    ----------
+    frame
+        As `damage_and_gain` gives it; to order policies, after `with_policies`.
+    column
+        What to order.
+    setting
+        Where: the same order is used in all figures (section 5.2).
+    """
+    compared = without_baselines(frame)
+    mean = at_setting(compared, setting).groupby(column)["damage"].mean()
+    names = pd.Index(compared[column].unique())
+    ordered = mean.reindex(names.sort_values()).sort_values(
+        ascending=False, kind="stable", na_position="last"
+    )
+    return [str(name) for name in ordered.index]
+
+
+def _summary(scores: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Summarise cells of `n` splits each, whose rows follow each other."""
+    cells = scores[CELL].iloc[::n].reset_index(drop=True).assign(splits=n)
+    values = scores[list(_MEASURES)].to_numpy(np.float64).reshape(-1, n, len(_MEASURES))
+    for place, measure in enumerate(_MEASURES):
+        by_split = values[:, :, place]
+        low, high = mean_intervals(by_split)
+        cells[measure] = by_split.mean(axis=1)
+        cells[f"{measure}_se"] = standard_errors(by_split)
+        cells[f"{measure}_low"], cells[f"{measure}_high"] = low, high
+    return cells
+
+
+def _summary_columns() -> list[str]:
+    return [f"{measure}{end}" for measure in _MEASURES for end in ("", "_se", "_low", "_high")]

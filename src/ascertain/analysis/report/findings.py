@@ -1,0 +1,151 @@
+"""What a study found, in sentences that follow from its numbers."""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import pandas as pd
+
+from ascertain.analysis.adaptivity import adaptivity
+from ascertain.analysis.compute import compute_comparison
+from ascertain.analysis.damage import paired_scores
+from ascertain.analysis.names import (
+    PAPER_DATASETS,
+    PAPER_METHODS,
+    mechanism_name,
+    policy_name,
+    without_baselines,
+)
+from ascertain.analysis.paper_numbers import METHODS
+from ascertain.analysis.report.effects import DIGITS
+from ascertain.analysis.report.overview import duration
+from ascertain.analysis.report.sentences import (
+    counted,
+    damage_grid,
+    damage_sentences,
+    gain_sentences,
+    joined,
+    setting_sentences,
+)
+from ascertain.analysis.report.tables import number_text
+from ascertain.analysis.results import Results
+from ascertain.analysis.setting import Setting, main_setting
+from ascertain.errors import InputError
+
+_PAPERS = Setting("mcar", 0.7, "pvae")  # of table 2
+
+NOTE = (
+    "Every sentence is computed from the results. Damage is the score after training on complete data minus "
+    "the score after restricted training; gain is the score after training on restored data minus the score "
+    "after restricted training; both at each dataset's largest budget, with the state variants of a method "
+    "averaged. In brackets are 95% bootstrap intervals over splits. A difference is called clear if its "
+    "interval, to three decimals, leaves out zero."
+)
+NOTHING_FOUND = (
+    "Nothing can be said yet: damage needs a method trained on complete and on restricted data in the same "
+    "split."
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sentences under a heading."""
+
+    title: str
+    sentences: list[str]
+
+
+def find(results: Results) -> list[Group]:
+    """Say what the results allow to be said; groups without a sentence are left out."""
+    try:
+        main = main_setting(results)
+    except InputError:
+        return []
+    paired = without_baselines(paired_scores(results))
+    damage = damage_grid(paired, main)
+    where = f"{mechanism_name(main.mechanism)} at rate {main.rate:g}"
+    groups = []
+    if damage is not None:
+        groups.append(Group(f"Damage under {where}", damage_sentences(damage)))
+    restorers = sorted(set(paired["restorer"]) - {""}, key=lambda name: (name != main.restorer, name))
+    recovered = [
+        sentence
+        for restorer in restorers
+        for sentence in gain_sentences(paired, main._replace(restorer=restorer))
+    ]
+    groups += [
+        Group(f"Restoration under {where}", recovered),
+        Group("Rates and mechanisms", setting_sentences(paired, main)),
+        Group("Adaptivity", adaptivity_sentences(results)),
+        Group("Order of methods under MCAR at rate 0.7", order_sentences(results, paired)),
+        Group("Time", compute_sentences(results)),
+    ]
+    return [group for group in groups if group.sentences]
+
+
+def adaptivity_sentences(results: Results) -> list[str]:
+    """Say how methods stand to the best fixed route, and whether those above it are damaged more."""
+    if results.routes.empty:
+        return []
+    try:
+        table, pearson, spearman = adaptivity(results)
+    except InputError:
+        return []
+    names = [policy_name(method) for method in table["method"]]
+    margins = dict(zip(names, table["margin"].round(DIGITS), strict=True))
+    signs = {"positive": 1, "negative": -1}
+    sides = [
+        f"{sign} for {joined([f'{name} ({number_text(margin)})' for name, margin in chosen])}"
+        for sign, way in signs.items()
+        if (chosen := [(name, margin) for name, margin in margins.items() if way * margin > 0])
+    ]
+    said = []
+    if sides:
+        said.append(
+            "The mean margin of the score on complete data over that of the static route is "
+            f"{', '.join(sides)}."
+        )
+    known = {"Pearson's r": pearson, "Spearman's rho": spearman}
+    parts = [f"{name} = {number_text(value, 2)}" for name, value in known.items() if value == value]
+    if parts:
+        pairs = counted(int(table["datasets"].sum()), "pair")
+        said.append(
+            f"Margin over the static route and damage correlate over {pairs} of method and dataset with "
+            f"{joined(parts)}."
+        )
+    return said
+
+
+def order_sentences(results: Results, paired: pd.DataFrame) -> list[str]:
+    """Say how many pairs of methods are damaged in the same order as in the paper's table 2."""
+    paper = paired[paired["dataset"].isin(PAPER_DATASETS) & paired["method"].isin(PAPER_METHODS)]
+    damage = damage_grid(paper, _PAPERS)
+    if results.results["shortened"].any() or damage is None or len(damage.methods) < 2:
+        return []
+    printed = {method: round(effect.mean, DIGITS) for method, effect in damage.by("method").items()}
+    pairs = list(combinations(printed, 2))  # the first of each is damaged more in ours, or as much
+    same = [
+        METHODS[one].damage > METHODS[other].damage and printed[one] > printed[other] for one, other in pairs
+    ]
+    order = ", ".join(policy_name(method) for method in printed)
+    return [
+        f"From the most to the least damaged, over {len(damage.datasets)} of the paper's eight datasets, "
+        f"the methods are {order}; {sum(same)} of {counted(len(pairs), 'pair')} of methods are in the order "
+        "of the paper's table 2."
+    ]
+
+
+def compute_sentences(results: Results) -> list[str]:
+    """Say what restoring adds to the time of training."""
+    try:
+        compute = compute_comparison(results)
+    except InputError:
+        return []
+    ratio = number_text(compute.median_ratio, 2)
+    pairs = counted(len(compute.pairs), "pair")
+    return [
+        f"Training on restored data takes a median of {ratio} times the seconds of restricted training, over "
+        f"{pairs}; {100 * compute.within_1_25:.0f}% are within 1.25 times, {100 * compute.within_1_5:.0f}% "
+        "within 1.5 times.",
+        "The restorer's part in the time of one trained policy has a median of "
+        f"{duration(compute.median_amortised)}.",
+    ]

@@ -1,0 +1,243 @@
+"""The wording of what a grid of differences says: every word follows from the numbers as printed."""
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Literal
+
+import pandas as pd
+
+from ascertain.analysis.names import (
+    dataset_name,
+    in_order,
+    kind_of,
+    mechanism_name,
+    policy_name,
+    restorer_name,
+)
+from ascertain.analysis.report.effects import DIGITS, Effect, Grid, Verdict, whole_grid
+from ascertain.analysis.report.tables import number_text
+from ascertain.analysis.setting import Setting, at_setting
+
+
+def damage_grid(paired: pd.DataFrame, setting: Setting) -> Grid | None:
+    """Lay out the damage in a setting."""
+    here = at_setting(paired, setting)
+    return whole_grid(here.assign(difference=here["complete"] - here["restricted"]))
+
+
+def damage_sentences(damage: Grid) -> list[str]:
+    """Say what missing data cost, whom and where most and least, and whether planning matters."""
+    methods, datasets = damage.by("method"), damage.by("dataset")
+    return [
+        _overall_damage(damage),
+        *_by_verdict(methods, policy_name, "damage"),
+        *_extremes("method", methods, policy_name, len(damage.datasets), "datasets"),
+        *_extremes("dataset", datasets, dataset_name, len(damage.methods), "methods"),
+        *_myopia(damage),
+        *_left_out(damage),
+    ]
+
+
+def gain_sentences(paired: pd.DataFrame, setting: Setting) -> list[str]:
+    """Say what one way of restoring gave back."""
+    here = at_setting(paired, setting)
+    here = here[here["restorer"] == setting.restorer]
+    gain = whole_grid(here.assign(difference=here["restored"] - here["restricted"]))
+    if gain is None:
+        return []
+    return [
+        _overall_gain(gain, _damage_of_same(here, gain), restorer_name(setting.restorer)),
+        *_by_verdict(gain.by("method"), policy_name, "gain"),
+        *_counted_cells(gain),
+        *_left_out(gain),
+    ]
+
+
+def _damage_of_same(paired: pd.DataFrame, gain: Grid) -> Effect | None:
+    """Give the damage over the cells and splits of a grid of gains; None if one of them has no damage."""
+    differences = paired.assign(difference=paired["complete"] - paired["restricted"])
+    values = differences.pivot_table(index=["method", "dataset"], columns="split", values="difference")
+    same = values.reindex(index=gain.values.index, columns=gain.values.columns)
+    return None if same.isna().to_numpy().any() else Effect.of(same.mean())
+
+
+def setting_sentences(paired: pd.DataFrame, main: Setting) -> list[str]:
+    """Say how the damage depends on the rate and the mechanism, over the cells that all settings share."""
+    settings = [
+        Setting(mechanism, float(rate), main.restorer)
+        for mechanism in in_order("mechanism", paired["mechanism"])
+        for rate in sorted(paired.loc[paired["mechanism"] == mechanism, "rate"].unique())
+    ]
+    grids = {setting: grid for setting in settings if (grid := damage_grid(paired, setting)) is not None}
+    if len(grids) < 2:
+        return []
+    shared = pd.concat([grid.values for grid in grids.values()], axis="columns", join="inner")
+    splits = set.intersection(*(set(grid.values.columns) for grid in grids.values()))
+    if shared.empty or not splits:
+        return []
+    effects = {
+        setting: Effect.of(grid.values.loc[shared.index, sorted(splits)].mean())
+        for setting, grid in grids.items()
+    }
+    by_mechanism: dict[str, dict[float, Effect]] = {}
+    for setting, effect in effects.items():
+        by_mechanism.setdefault(setting.mechanism, {})[setting.rate] = effect
+    return [
+        *(_by_rate(mechanism, found) for mechanism, found in by_mechanism.items()),
+        f"These means are over the {counted(len(shared), 'pair')} of method and dataset and "
+        f"{counted(len(splits), 'split')} that all these settings have.",
+    ]
+
+
+def _overall_damage(damage: Grid) -> str:
+    effect = damage.overall()
+    over = (
+        f"averaged over {counted(len(damage.methods), 'method')}, {counted(len(damage.datasets), 'dataset')} "
+        f"and {counted(damage.splits, 'split')}"
+    )
+    match effect.verdict:
+        case "above":
+            said = f"Restricted training scores {effect} lower than training on complete data"
+        case "below":
+            said = f"Restricted training scores {effect.size} higher than training on complete data"
+        case "unclear":
+            said = f"There is no clear damage: it is {effect}"
+        case "unknown":
+            said = f"Damage is {effect}, from a single split and so without an interval"
+    return f"{said}, {over}."
+
+
+_HEADINGS: dict[str, dict[Verdict, str]] = {
+    "damage": {
+        "above": "Clearly damaged",
+        "unclear": "No clear damage (the interval includes zero)",
+        "below": "Clearly better after restricted training, so with negative damage",
+        "unknown": "Damage in a single split",
+    },
+    "gain": {
+        "above": "Clearly better on restored than on restricted data, by",
+        "unclear": "No clear gain (the interval includes zero)",
+        "below": "Clearly worse on restored than on restricted data, by",
+        "unknown": "Gain in a single split",
+    },
+}
+
+
+def _by_verdict(
+    effects: dict[str, Effect], name: Callable[[str], str], what: Literal["damage", "gain"]
+) -> list[str]:
+    sentences = []
+    for verdict, heading in _HEADINGS[what].items():
+        chosen = {each: effect for each, effect in effects.items() if effect.verdict == verdict}
+        if chosen:
+            parts = [
+                f"{name(each)} {effect.size if what == 'gain' and verdict == 'below' else effect}"
+                for each, effect in chosen.items()
+            ]
+            sentences.append(f"{heading}: {', '.join(parts)}.")
+    return sentences
+
+
+def _extremes(
+    kind: str, effects: dict[str, Effect], name: Callable[[str], str], number: int, over: str
+) -> list[str]:
+    """Name the largest and the smallest, all of them where several print the same."""
+    printed = {each: round(effect.mean, DIGITS) for each, effect in effects.items()}
+    most, least = max(printed.values()), min(printed.values())
+    if most == least:
+        return []
+    largest = [name(each) for each, value in printed.items() if value == most]
+    smallest = [name(each) for each, value in printed.items() if value == least]
+    average = f", on average over {number} {over}" if number > 1 else ""
+    return [
+        f"Among {kind}s, the largest damage is that of {joined(largest)} ({number_text(most)}), the smallest "
+        f"that of {joined(smallest)} ({number_text(least)}){average}."
+    ]
+
+
+def _myopia(damage: Grid) -> list[str]:
+    myopic = [method for method in damage.methods if kind_of(method) == "myopic"]
+    planning = [method for method in damage.methods if kind_of(method) in ("intermediate", "terminal")]
+    if not myopic or not planning:
+        return []
+    near, far = damage.among(myopic), damage.among(planning)
+    effect = Effect.of(far - near)
+    said = {
+        "above": f"a difference of {effect}, so the myopic ones are clearly damaged less",
+        "below": f"a difference of {effect}, so the myopic ones are clearly damaged more",
+        "unclear": f"a difference of {effect}, so neither kind is clearly damaged less",
+        "unknown": "a single split does not tell whether that is chance",
+    }[effect.verdict]
+    return [
+        f"The mean damage of myopic methods ({_names(myopic)}) is {number_text(near.mean())}, that of "
+        f"non-myopic ones ({_names(planning)}) {number_text(far.mean())}: {said}."
+    ]
+
+
+def _overall_gain(gain: Grid, damage: Effect | None, restorer: str) -> str:
+    effect = gain.overall()
+    over = (
+        f"averaged over {counted(len(gain.methods), 'method')}, {counted(len(gain.datasets), 'dataset')} and "
+        f"{counted(gain.splits, 'split')}"
+    )
+    share = ""
+    if effect.verdict == "above" and damage is not None and damage.verdict == "above":
+        percent = 100 * effect.mean / damage.mean
+        share = f"; that is {percent:.0f}% of the damage of {number_text(damage.mean)}"
+    match effect.verdict:
+        case "above":
+            said = f"Restoration by {restorer} scores {effect} higher than restricted training"
+        case "below":
+            said = f"Restoration by {restorer} scores {effect.size} lower than restricted training"
+        case "unclear":
+            said = f"Restoration by {restorer} brings no clear gain over restricted training: it is {effect}"
+        case "unknown":
+            said = f"The gain of restoration by {restorer} is {effect}, from a single split"
+    return f"{said}, {over}{share}."
+
+
+def _counted_cells(gain: Grid) -> list[str]:
+    """Count the cells in which restoring clearly helped or did harm."""
+    verdicts = [Effect.of(row).verdict for _, row in gain.values.iterrows()]
+    if "unknown" in verdicts or len(verdicts) < 2:
+        return []
+    return [
+        f"Of {len(verdicts)} pairs of method and dataset, restoration is clearly better than restricted "
+        f"training in {verdicts.count('above')}, clearly worse in {verdicts.count('below')}, and neither in "
+        f"{verdicts.count('unclear')}."
+    ]
+
+
+def _by_rate(mechanism: str, effects: dict[float, Effect]) -> str:
+    name = mechanism_name(mechanism)
+    parts = joined([f"{effect} at rate {rate:g}" for rate, effect in effects.items()])
+    printed = [round(effect.mean, DIGITS) for effect in effects.values()]
+    steps = list(pairwise(printed))
+    trend = ""
+    if steps and all(after > before for before, after in steps):
+        trend = "; these means grow with the rate"
+    elif steps and any(after < before for before, after in steps):
+        trend = "; these means do not grow at every step"
+    return f"Under {name} the mean damage is {parts}{trend}."
+
+
+def _left_out(grid: Grid) -> list[str]:
+    names = [policy_name(method) for method in grid.other_methods]
+    names += [dataset_name(dataset) for dataset in grid.other_datasets]
+    if not names:
+        return []
+    return [f"Left out of these means, because some of their cells are not there: {joined(names)}."]
+
+
+def _names(methods: Iterable[str]) -> str:
+    return joined([policy_name(method) for method in methods])
+
+
+def joined(words: list[str]) -> str:
+    """List words as a sentence does."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Put a number before a noun."""
+    return f"{number_text(number, 0)} {noun if number == 1 else plural or f'{noun}s'}"

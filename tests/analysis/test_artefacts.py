@@ -1,0 +1,118 @@
+"""Writing figures and tables by name."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from ascertain import InputError
+from ascertain.analysis.artefacts import ARTEFACTS, write_artefacts
+from ascertain.analysis.exact_results import infer_sweep, read_exact
+from ascertain.exact.study import Sweep, run_study
+
+from .made_up import results_of, routes, table
+from .test_study_figures import study
+
+NAMES = [
+    *("main-summary", "summary-grid", "law-grid", "compute", "budget-curves", "acquisition-heatmaps"),
+    *("state-variants", "route-structure", "adaptivity", "damage", "exact-study", "exact-collapse"),
+]
+SWEEP = Sweep(dims=[4, 6], budgets=[2, 3], rates=[0.5, 0.3], sizes=[10, 100], replicates=2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    table("results", study()).to_parquet(tmp_path / "results.parquet")
+    table("routes", routes("cube", [0.5, 0.6])).to_parquet(tmp_path / "routes.parquet")
+    return tmp_path
+
+
+def test_the_names_are_those_that_users_know() -> None:
+    assert list(ARTEFACTS) == NAMES
+    for name, artefact in ARTEFACTS.items():
+        assert artefact.name == name
+        assert artefact.summary.endswith(".")
+        assert (artefact.kind == "table") == (artefact.numbers is not None) == (artefact.latex is not None)
+
+
+def test_all_that_the_data_allow_is_written_and_the_rest_explained(folder: Path) -> None:
+    progress: dict[str, str | None] = {}
+    written = write_artefacts(folder, on_progress=lambda name, left_out: progress.update({name: left_out}))
+    made = ["adaptivity", "damage", "law-grid", "main-summary", "route-structure", "state-variants"]
+    assert sorted(name for name, reason in progress.items() if reason is None) == made
+    assert list(progress) == NAMES
+    reasons = {name: reason for name, reason in progress.items() if reason is not None}
+    assert "no acquisitions" in reasons["acquisition-heatmaps"]
+    assert "curves need several" in reasons["budget-curves"]
+    assert "regret.parquet does not exist" in reasons["exact-study"]
+    assert sorted(written) == sorted((folder / "figures").iterdir())
+    suffixes = {".png": b"\x89PNG", ".pdf": b"%PDF", ".csv": b"", ".tex": rb"\begin{table}"}
+    for path in written:
+        assert path.read_bytes().startswith(suffixes[path.suffix])
+
+
+def test_a_table_as_csv_holds_the_numbers(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "elsewhere" / "deep"
+    (csv, tex) = write_artefacts(str(folder), ["damage"], str(out))
+    assert (csv, tex) == (out / "damage.csv", out / "damage.tex")
+    frame = pd.read_csv(csv, keep_default_na=False)
+    # OL on CUBE: (.8 + .9) / 2 complete, (.4 + .5) / 2 restricted, (.6 + .7) / 2 restored.
+    row = frame[(frame["dataset"] == "cube") & (frame["method"] == "ol") & (frame["state"] == "sm")].iloc[0]
+    assert [float(row[name]) for name in ("damage", "gain")] == pytest.approx([0.4, 0.2])
+    assert r"\begin{tabular}" in tex.read_text()
+
+
+def test_making_gives_a_figure_or_a_frame_for_reading(folder: Path) -> None:
+    results = results_of(study(), folder, routes=routes("cube", [0.5, 0.6]))
+    assert isinstance(ARTEFACTS["law-grid"].make(results), Figure)
+    assert isinstance(ARTEFACTS["adaptivity"].make(results), pd.DataFrame)
+
+
+def test_an_unknown_name_is_met_with_the_nearest(folder: Path) -> None:
+    with pytest.raises(
+        InputError, match="no figure or table is called 'main-sumary'; did you mean 'main-summary'"
+    ):
+        write_artefacts(folder, ["main-sumary"])
+    with pytest.raises(InputError, match="there are main-summary, summary-grid"):
+        write_artefacts(folder, ["xyz"])
+    assert not (folder / "figures").exists()
+
+
+def test_one_that_was_asked_for_and_cannot_be_made_is_an_error(folder: Path) -> None:
+    with pytest.raises(InputError, match="summary-grid cannot be made: the results hold one mechanism"):
+        write_artefacts(folder, ["summary-grid"])
+    assert not list((folder / "figures").iterdir())
+
+
+def test_the_exact_study_is_drawn_where_it_lies_beside_the_results(folder: Path) -> None:
+    run_study(SWEEP, folder / "exact")
+    written = write_artefacts(folder, ["exact-study", "exact-collapse"])
+    assert [path.name for path in written] == [
+        f"{name}.{kind}" for name in ("exact-study", "exact-collapse") for kind in ("png", "pdf")
+    ]
+    regrets, sweep = read_exact(folder)
+    assert len(regrets) == len(pd.read_parquet(folder / "exact" / "regret.parquet"))
+    assert (list(sweep.dims), list(sweep.budgets)) == ([4, 6], [2, 3])
+    assert (list(sweep.rates), list(sweep.sizes), sweep.replicates) == ([0.5, 0.3], [10, 100], 2)
+
+
+def test_the_main_rate_is_the_one_that_other_budgets_have_or_the_papers() -> None:
+    def regrets(arms: list[tuple[int, int, float]]) -> pd.DataFrame:
+        return pd.DataFrame(arms, columns=["d", "budget", "rate"]).assign(n=10, replicate=0)
+
+    only_dims = regrets([(6, 2, 0.3), (6, 2, 0.6), (8, 2, 0.3), (8, 2, 0.6)])
+    assert list(infer_sweep(only_dims).rates) == [0.6, 0.3]
+    with_budgets = regrets([(6, 2, 0.3), (6, 2, 0.6), (6, 3, 0.3)])
+    assert list(infer_sweep(with_budgets).rates) == [0.3, 0.6]
+
+
+def test_regrets_that_cannot_be_used_are_named(folder: Path) -> None:
+    path = folder / "exact" / "regret.parquet"
+    path.parent.mkdir()
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_exact(folder)
+    pd.DataFrame({"d": [6]}).to_parquet(path)
+    with pytest.raises(InputError, match="lacks the columns budget"):
+        read_exact(folder)
