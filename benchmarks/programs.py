@@ -1,4 +1,4 @@
-"""Programs of many replicates for the benchmarks: traced at once, compiled in threads, timed when run."""
+"""Programs of many replicates for the benchmarks, compiled as those of a study and timed when run."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+
+from ascertain.compilation import compiler_options
 
 
 class Program:
@@ -43,17 +44,7 @@ def shape_of(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
-def stack(trees: list[Any]) -> Any:
-    """Put PyTrees of the same shape side by side."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def join(*trees: Any) -> Any:
-    """Put stacked PyTrees after one another."""
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)
-
-
 def _compile(traced: Any) -> tuple[Any, float]:
     start = time.perf_counter()
-    program = traced.lower().compile()
+    program = traced.lower().compile(compiler_options())
     return program, time.perf_counter() - start

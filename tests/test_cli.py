@@ -175,8 +175,11 @@ def test_an_interrupted_run_leaves_what_is_done_and_goes_on(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_demo_ends_with_its_figure(
+def test_the_demo_ends_with_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "demo", "--out", str(tmp_path)) == 0
-    assert str(tmp_path / "exact-study.png") in capsys.readouterr().out.replace("\n", "")
+    assert str(tmp_path / "report.html") in capsys.readouterr().out.replace("\n", "")
+    page = (tmp_path / "report.html").read_text()
+    assert "Shortened settings" in page
+    assert "Exact study" in page

@@ -22,7 +22,6 @@ from ascertain.study.store import Store
 
 RESULTS, TIMINGS, ROUTES = "results.parquet", "timings.parquet", "routes.parquet"
 ACQUISITIONS = "acquisitions.parquet"
-TABLES = (RESULTS, TIMINGS, ROUTES, ACQUISITIONS)
 
 _SHARE_DIGITS = 6
 
@@ -88,8 +87,8 @@ def routes_record(
     return {**own, **numbers, "routes": found.routes, "details": details}
 
 
-def assemble(store: Store, grid: Grid) -> dict[str, pd.DataFrame]:
-    """Write the tables of all finished jobs of a study, and give them.
+def assemble(store: Store, grid: Grid) -> None:
+    """Write the tables of all finished jobs of a study.
 
     Rows are sorted by identity, so the same results make the same file in whatever order they came.
     """
@@ -102,12 +101,14 @@ def assemble(store: Store, grid: Grid) -> dict[str, pd.DataFrame]:
         TIMINGS: _timings(store, grid, records, routes),
     }
     for name, table in tables.items():
-        write_table(table, store.folder / name)
-    return tables
+        _write(table, store.folder / name)
 
 
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as Parquet, whole or not at all."""
+def _write(table: pd.DataFrame, path: Path) -> None:
+    """Write a table, whole or not at all; one without rows has no columns either, and no file."""
+    if table.empty:
+        path.unlink(missing_ok=True)
+        return
     with replacing(path) as temporary:
         table.to_parquet(temporary, index=False)
 

@@ -1,0 +1,90 @@
+"""Programs of many replicates against the functions that they are made of."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from ascertain.missingness import MCAR, mask_tables
+from ascertain.predictor import fit_predictor
+from ascertain.restoration import fit_hotdeck, restore
+from ascertain.study.jobs import Job
+from ascertain.study.materials import Materials
+from ascertain.study.programs import Masks, Program, Values, stack
+from tests.study.studies import tiny
+
+
+@pytest.fixture(scope="module")
+def materials() -> Materials:
+    return Materials(tiny(), width=2)
+
+
+def _job(materials: Materials, stage: str, split: int = 0) -> Job:
+    return next(
+        job for job in materials.grid.jobs if (job.stage, job.dataset, job.split) == (stage, "cube", split)
+    )
+
+
+def _no_earlier_results(job: Job) -> object:
+    raise AssertionError(f"{job.id} is not needed")
+
+
+def _run(materials: Materials, jobs: list[Job], load: object = _no_earlier_results) -> list[object]:
+    program = Program(materials.recipe(jobs[0]), materials.like(jobs[0]), 2)
+    program.lower()
+    program.compile()
+    return program.run([materials.inputs(job, load) for job in jobs]).results  # type: ignore[arg-type]
+
+
+def test_a_mask_is_what_the_mechanism_draws(materials: Materials) -> None:
+    job = _job(materials, "mask", split=1)
+    (found,) = _run(materials, [job])
+    dataset = materials.datasets["cube"]
+    train, valid, _ = dataset.split(1)
+    key = jr.wrap_key_data(jnp.asarray(job.key))
+    expected = mask_tables(key, MCAR, dataset.problem, train, valid, 0.5)
+    assert isinstance(found, Masks)
+    np.testing.assert_array_equal(found.train, expected[0].available)
+    np.testing.assert_array_equal(found.valid, expected[1].available)
+
+
+def test_the_predictor_is_the_one_that_is_fitted_alone(materials: Materials) -> None:
+    jobs = [_job(materials, "predictor", split) for split in (0, 1)]
+    found = _run(materials, jobs)
+    dataset = materials.datasets["cube"]
+    train, valid, _ = dataset.split(1)
+    key = jr.wrap_key_data(jnp.asarray(jobs[1].key))
+    alone = jax.jit(fit_predictor, static_argnums=4)(
+        key, dataset.problem.without_names(), train, valid, jobs[1].settings
+    )
+    # One epoch of five updates: batching reorders sums, no more.
+    for one, other in zip(jax.tree.leaves(found[1]), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_restored_cells_come_from_the_masked_table_only(materials: Materials) -> None:
+    job = _job(materials, "restore")
+    mask = job.needed("mask")
+    assert mask is not None
+    rng = np.random.default_rng(0)
+    like = materials.result_like(mask)
+    kept = Masks(*(rng.random(leaf.shape) < 0.5 for leaf in like))
+    (found,) = _run(materials, [job], lambda needed: kept)
+    dataset = materials.datasets["cube"]
+    train, _, _ = dataset.split(0)
+    holey = train.with_cells(train.x, jnp.asarray(kept.train))
+    fitting, drawing, _ = jr.split(jr.wrap_key_data(jnp.asarray(job.key)), 3)
+    expected = restore(drawing, fit_hotdeck(fitting, dataset.problem, holey), holey)
+    assert isinstance(found, Values)
+    np.testing.assert_array_equal(found.train, expected.x)
+    np.testing.assert_array_equal(found.train[kept.train], np.asarray(train.x)[kept.train])
+
+
+def test_stacking_keeps_every_replicate() -> None:
+    trees = [{"a": np.full(3, i), "b": None} for i in range(4)]
+    np.testing.assert_array_equal(stack(trees)["a"][:, 0], np.arange(4))
+
+
+def test_a_short_chunk_gives_only_what_was_asked_for(materials: Materials) -> None:
+    assert len(_run(materials, [_job(materials, "mask")])) == 1
