@@ -10,9 +10,6 @@ from ascertain.study.file import Study
 
 # Compiles in half the time; what programs compute is not in question here.
 FAST = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
-FLAGS = (
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"  # the same, for other processes
-)
 
 TOML = """
 name = "tiny"

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from ascertain.compilation import compiler_options
 from ascertain.errors import InputError
-from ascertain.study import run_study
+from ascertain.study import programs, run_study
 from ascertain.study.cluster import DaskRunner
 from ascertain.study.engine import Progress
 from ascertain.study.runners import LocalRunner
-from tests.study.studies import FLAGS, tiny
+from tests.study.studies import tiny
 
 distributed = pytest.importorskip("distributed")
 
@@ -23,13 +24,17 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, about ports and
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
-    # Options of the compiler change how numbers are rounded, so workers get those of the local run.
-    settings = {"host": "127.0.0.1", "dashboard_address": None, "env": {"XLA_FLAGS": FLAGS}}
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **settings) as found:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as found:
         yield found
 
 
-def test_a_worker_that_dies_costs_nothing(cluster: Any, tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_nothing(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Options of the compiler change how numbers are rounded; workers have the usual ones.
+    monkeypatch.setattr(programs, "compiler_options", compiler_options)
     run_study(STUDY, tmp_path / "local", runner=LocalRunner(width=2))
     runner = DaskRunner(cluster.scheduler_address, width=2)
     assert runner.places == 4

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.study.studies import FLAGS
-
 TOML = """
 name = "interrupted"
 datasets = ["cube"]
@@ -43,8 +41,7 @@ def _start(folder: Path, out: Path) -> subprocess.Popen[bytes]:
         "2",
     ]
     # What has been compiled is kept, however quick that was: a killed run costs only its import.
-    kept = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "XLA_FLAGS": FLAGS}
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **kept}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
