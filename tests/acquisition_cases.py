@@ -40,9 +40,10 @@ class Case:
         have = set(np.flatnonzero(self.available[row]))
         return {a for a in range(len(self.costs)) if set(np.flatnonzero(self.reveals[a])) <= have}
 
-    def revealed(self, acquired: Iterable[int]) -> set[int]:
-        """Give the features that some actions reveal."""
-        return {int(feature) for a in acquired for feature in np.flatnonzero(self.reveals[a])}
+    def observed(self, acquired: Iterable[int]) -> set[int]:
+        """Give the features that some actions reveal, and those that no action does: they are known."""
+        revealed = {int(feature) for a in acquired for feature in np.flatnonzero(self.reveals[a])}
+        return revealed | set(np.flatnonzero(self.reveals.sum(axis=0) == 0).tolist())
 
     def fits(self, acquired: Iterable[int]) -> bool:
         """Whether the budget pays for some actions."""

@@ -145,7 +145,7 @@ def slow_episode(case: Case, scores: np.ndarray, row: int, protocol: Protocol, h
     acquired: list[int] = []
     spent: list[float] = []
     while True:
-        situation = code(acquired) + 3 * code(case.revealed(acquired)) + 5 * code(case.readable(row))
+        situation = code(acquired) + 3 * code(case.observed(acquired)) + 5 * code(case.readable(row))
         here = scores[row, situation % scores.shape[1]]
         options = sorted(case.legal(row, set(acquired), protocol, hard))
         if not options:

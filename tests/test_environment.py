@@ -109,7 +109,7 @@ def follow(
             assert frames.acquired[step, slot].tolist() == mask(here, n_actions)
             options = case.legal(row, here, protocol, hard)
             assert legal[step, slot].tolist() == [may_stop, *mask(options, n_actions)]
-            revealed = mask(case.revealed(here), n_features)
+            revealed = mask(case.observed(here), n_features)
             assert view.observed[step, slot].tolist() == revealed
             np.testing.assert_array_equal(view.x[step, slot], np.where(revealed, x[row], 0))
             assert view.open[step, slot].tolist() == mask(case.readable(row) - here, n_actions)
@@ -264,7 +264,7 @@ def test_transitions_show_the_states_before_and_after(protocol: Protocol, may_st
         assert int(seen.choice[number]) == choice
         assert int(seen.y[number]) == y[row]
         for view, acquired in ((seen.before, before), (seen.after, after)):
-            revealed = mask(case.revealed(acquired), FEATURES)
+            revealed = mask(case.observed(acquired), FEATURES)
             assert view.observed[number].tolist() == revealed
             np.testing.assert_array_equal(view.x[number], np.where(revealed, x[row], 0))
             assert view.open[number].tolist() == mask(case.readable(row) - acquired, ACTIONS)

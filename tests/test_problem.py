@@ -138,3 +138,11 @@ def test_problems_of_one_shape_share_a_program() -> None:
     assert float(total(renamed.without_names())) == 7.0
     assert traces == 1
     assert float(total_unnamed(renamed)) == 7.0
+
+
+def test_what_no_action_reveals_is_known_from_the_start() -> None:
+    problem = Problem([[0, 1, 0], [0, 0, 1]], [1, 2], budget=2, n_classes=2)
+    assert problem.known.tolist() == [True, False, False]
+    nothing, first = [False, False], [True, False]
+    assert problem.observed(jnp.asarray([nothing, first])).tolist() == [[True, False, False], [True, True, False]]
+    assert problem.observed(jnp.asarray(nothing)).tolist() == [True, False, False]

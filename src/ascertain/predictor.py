@@ -102,7 +102,8 @@ def fit_predictor(
         hiding, choosing, dropping = jr.split(key, 3)
         x, y = train_table.x[batch.rows], train_table.y[batch.rows]
         rate = jr.uniform(choosing, minval=settings.least_masked, maxval=settings.most_masked)
-        observed = train_table.available[batch.rows] & (jr.uniform(hiding, x.shape) > rate)
+        shown = (jr.uniform(hiding, x.shape) > rate) | problem.known[None]
+        observed = train_table.available[batch.rows] & shown
         keep = [
             dropout_masks(k, settings.dropout, (x.shape[0], width))
             for k, width in zip(jr.split(dropping, len(settings.hidden)), settings.hidden, strict=True)

@@ -32,7 +32,8 @@ class Problem(eqx.Module):
     ----------
     reveals
         One row per action: the features that this acquisition reveals (a single column, or a group such
-        as a one-hot block or a lab panel).
+        as a one-hot block or a lab panel). Features that no action reveals, such as a patient's age, are
+        known from the start, at no cost; every row should have them.
     costs
         The price of each action: finite, not negative.
     budget
@@ -115,9 +116,15 @@ class Problem(eqx.Module):
         costs = jnp.expand_dims(self.costs, range(acquired.ndim - 1))
         return jnp.sum(jnp.where(acquired, costs, 0.0), axis=-1)
 
+    @property
+    def known(self) -> Bool[Array, " features"]:
+        """Which features are known from the start: those that no action reveals."""
+        return ~jnp.any(self.reveals, axis=0)
+
     def observed(self, acquired: Bool[Array, "*batch actions"]) -> Bool[Array, "*batch features"]:
-        """Which features a set of actions reveals."""
-        return acquired.astype(jnp.float32) @ self.reveals.astype(jnp.float32) > 0
+        """Which features are observed after a set of actions: what they reveal, and what is known anyway."""
+        revealed = acquired.astype(jnp.float32) @ self.reveals.astype(jnp.float32) > 0
+        return revealed | jnp.expand_dims(self.known, range(acquired.ndim - 1))
 
     def most_acquisitions(self) -> int:
         """How many acquisitions the budget can pay for at most; not to be asked inside `jit`."""

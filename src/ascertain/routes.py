@@ -72,7 +72,7 @@ def route_structure(
     chosen = np.zeros((len(routes) + 1, dataset.problem.n_actions), bool)  # the last one is empty
     for row, route in enumerate(routes):
         chosen[row, list(route)] = True
-    observed = jnp.asarray(chosen.astype(float) @ np.asarray(dataset.problem.reveals, float) > 0)
+    observed = dataset.problem.observed(jnp.asarray(chosen))
     on_train = score_masks(predictor, train, observed, dataset.metric)
     on_valid = score_masks(predictor, valid, observed[:-1], dataset.metric)
     best = int(np.argsort(on_train[:-1], kind="stable")[-1])

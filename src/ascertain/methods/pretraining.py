@@ -28,12 +28,12 @@ def random_rate(key: PRNGKeyArray) -> Float[Array, ""]:
 def random_subset(
     key: PRNGKeyArray, problem: Problem, protocol: Protocol, n_rows: int, rate: Float[Array, "..."]
 ) -> Bool[Array, "instances features"]:
-    """Hide each action's features together, or each column by itself.
+    """Hide each action's features together, or each column by itself; but not what is known anyway.
 
     `rate` is the probability of it: one for all rows, or a column of them.
     """
     if protocol.pretrain_mask == "column":
-        return jr.uniform(key, (n_rows, problem.n_features)) > rate
+        return (jr.uniform(key, (n_rows, problem.n_features)) > rate) | problem.known[None]
     return problem.observed(jr.uniform(key, (n_rows, problem.n_actions)) > rate)
 
 
