@@ -1,0 +1,93 @@
+"""Probabilities that mean what they say: one temperature, fitted on rows that were not trained on."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from scipy.optimize import minimize_scalar
+
+from ascertain.networks import LOWEST
+from ascertain.predictor import Predictor
+from ascertain.problem import Problem, Table
+
+_LARGEST_LOG = 3.0  # temperatures from 1/20 to 20
+_COPIES = 8  # of each row, with different features hidden
+
+
+class Calibrated(eqx.Module):
+    """A predictor whose log-probabilities are divided by a temperature (Guo et al., 2017).
+
+    Which class is the most probable does not change.
+    """
+
+    predictor: Predictor
+    temperature: Float[Array, ""]
+
+    def __call__(
+        self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
+    ) -> Float[Array, "instances classes"]:
+        """Give class probabilities."""
+        return tempered(self.predictor(x, observed), self.temperature)
+
+
+def tempered(
+    probabilities: Float[Array, "instances classes"], temperature: Float[Array, ""]
+) -> Float[Array, "instances classes"]:
+    """Flatten probabilities by a temperature above 1, or sharpen them by one below."""
+    return jax.nn.softmax(jnp.maximum(jnp.log(probabilities), LOWEST) / temperature)
+
+
+def fit_calibration(key: PRNGKeyArray, problem: Problem, predictor: Predictor, table: Table) -> Calibrated:
+    """Fit the temperature to rows as they are met while features are acquired: with any part of them known.
+
+    Parameters
+    ----------
+    key
+        The random key: which features are hidden.
+    problem
+        Says which features come together, and which are known from the start.
+    predictor
+        The predictor, written in JAX or not.
+    table
+        Validation rows; only what they have is looked at.
+    """
+    hiding, rates = jr.split(key)
+    n_rows = table.x.shape[0]
+    shown = jr.uniform(hiding, (_COPIES, n_rows, problem.n_actions)) > jr.uniform(rates, (_COPIES, n_rows, 1))
+    observed = table.available[None] & problem.observed(shown)
+    # One call for all copies, since a predictor that is not written in JAX has a cost for each.
+    x = jnp.tile(table.x, (_COPIES, 1))
+    flat = observed.reshape(-1, problem.n_features)
+    probabilities = np.asarray(predictor(jnp.where(flat, x, 0.0), flat))
+    temperature = fit_temperature(probabilities, np.tile(np.asarray(table.y), _COPIES), _COPIES)
+    return Calibrated(predictor, jnp.asarray(temperature, jnp.float32))
+
+
+def fit_temperature(
+    probabilities: Float[np.ndarray, "instances classes"], y: Int[np.ndarray, " instances"], copies: int = 1
+) -> float:
+    """Give the temperature with the lowest log loss.
+
+    One row's worth of prior belief in no change keeps it finite where a few rows are all right or all wrong.
+
+    Parameters
+    ----------
+    probabilities
+        What was predicted.
+    y
+        What is true.
+    copies
+        How often each row is among them: copies of a row tell less than as many rows.
+    """
+    logits = np.log(np.maximum(probabilities.astype(np.float64), np.finfo(np.float64).tiny))
+
+    def loss(log_temperature: float) -> float:
+        scaled = logits / np.exp(log_temperature)
+        largest = scaled.max(axis=1, keepdims=True)
+        total = largest[:, 0] + np.log(np.exp(scaled - largest).sum(axis=1))
+        return float(np.sum(total - scaled[np.arange(len(y)), y]) / copies + log_temperature**2)
+
+    found = minimize_scalar(loss, bounds=(-_LARGEST_LOG, _LARGEST_LOG), method="bounded")
+    return float(np.exp(found.x))
