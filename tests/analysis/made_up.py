@@ -10,6 +10,9 @@ from ascertain.analysis.results import Results, empty_table
 
 Row = dict[str, Any]
 
+# Section 5.2 of the paper, where it is not 10.
+PAPER_BUDGETS = {"cube_nm": 14.0, "cube_nuc": 7.0, "heart_disease": 7.0, "diabetes": 15.0, "miniboone": 15.0}
+
 
 def cell(
     dataset: str,
@@ -36,7 +39,7 @@ def cell(
             "split": split,
             "protocol": "paper",
             "budget": 10.0,
-            "train_budget": 10.0,
+            "train_budget": PAPER_BUDGETS.get(dataset, 10.0),
             "metric": "accuracy",
             "score": score,
             "shortened": False,

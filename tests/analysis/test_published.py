@@ -178,3 +178,9 @@ def test_the_published_tables_hold_together() -> None:
         assert means.complete - static == pytest.approx(means.margin, abs=0.0015)
     assert set(paper.ROUTES) == set(PAPER_DATASETS)
     assert set(paper.METHODS) == set(PAPER_METHODS)
+
+
+def test_another_budget_is_not_compared() -> None:
+    rows = arms("cube_nm", "dime", [0.24, 0.25], [0.2, 0.3], [0.2, 0.3], train_budget=3.0)
+    frame = compare_with_paper(results_of(rows))
+    assert verdicts(frame, "complete-data accuracy (section 5.4)") == {"not comparable"}

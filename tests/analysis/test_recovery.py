@@ -107,3 +107,13 @@ def test_shares_are_averaged_over_splits_in_the_order_of_the_study() -> None:
     shares = mean_shares(results_of([], acquisitions=rows))
     assert shares["action"].tolist() == ["z", "a"]
     assert shares["share"].tolist() == pytest.approx([0.3, 0.7])
+
+
+def test_a_split_in_which_nobody_takes_an_action_counts() -> None:
+    policy = {"dataset": "cube", "method": "ol", "state": "s", "treatment": "complete", "protocol": "paper"}
+    rows = [
+        {**policy, "split": split, "step": 1, "action": action, "share": 1.0}
+        for split, action in enumerate("aaaab")
+    ]
+    shares = mean_shares(results_of([], acquisitions=rows))
+    assert dict(zip(shares["action"], shares["share"], strict=True)) == pytest.approx({"a": 0.8, "b": 0.2})

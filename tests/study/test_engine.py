@@ -168,7 +168,7 @@ def test_data_with_holes_have_no_complete_treatment(monkeypatch: pytest.MonkeyPa
 def test_timings_say_what_each_job_took(finished: Path) -> None:
     timings = pd.read_parquet(finished / "timings.parquet")
     assert timings["stage"].value_counts().to_dict() == {"fit": 24, "predictor": 4, "mask": 4, "restore": 4}
-    np.testing.assert_allclose(timings["seconds"] * timings["chunk_jobs"], timings["chunk_seconds"])
+    np.testing.assert_allclose(timings["seconds"] * timings["width"], timings["chunk_seconds"])
     assert timings["chunk_jobs"].le(2).all()
 
 

@@ -47,6 +47,7 @@ def test_only_the_quick_study_is_shortened() -> None:
         ('methds = ["ol"]', "no key is called 'methds'; did you mean 'methods'?"),
         ("settings.predictor.epoch = 2", "did you mean 'epochs'?"),
         ("settings.gfds.epochs = 2", "did you mean 'gdfs'?"),
+        ("settings.odin.vae.latent = 2", "[settings.pvae]"),
         ("rates = [1.5]", "1.5"),
         ('mechanisms = ["mcra"]', "did you mean 'mcar'?"),
         ("budgets.cube = [0.0]", "positive"),

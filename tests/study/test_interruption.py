@@ -82,7 +82,7 @@ def _survives(kills: int, tmp_path: Path, uninterrupted: bytes) -> None:
     assert killed > 0
     _finish(_start(tmp_path, tmp_path / "out"))
     assert (tmp_path / "out" / "results.parquet").read_bytes() == uninterrupted
-    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == CELLS
+    assert len(list((tmp_path / "out" / "cells").glob("[!.]*.json"))) == CELLS
 
 
 def test_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
@@ -99,4 +99,4 @@ def test_two_runs_share_the_work(tmp_path: Path, uninterrupted: bytes) -> None:
     for process in both:
         _finish(process)
     assert (tmp_path / "out" / "results.parquet").read_bytes() == uninterrupted
-    assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == CELLS
+    assert len(list((tmp_path / "out" / "cells").glob("[!.]*.json"))) == CELLS

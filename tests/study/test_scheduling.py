@@ -1,5 +1,6 @@
 """The engine's scheduling, with a runner that computes nothing: every stage, failures, progress."""
 
+import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ import jax
 import numpy as np
 import pytest
 
+from ascertain.errors import StoreError
 from ascertain.study import run_study
 from ascertain.study.engine import Progress
 from ascertain.study.programs import Done, Inputs, Recipe, result_like
 from ascertain.study.runners import Runner
 from ascertain.study.status import status_of
+from ascertain.study.store import Store
 from tests.study.studies import tiny
 
 EVERYTHING = tiny(
@@ -28,10 +31,14 @@ class Idle(Runner):
     """Gives ones of the right shapes, at once."""
 
     def __init__(self, width: int, fails: Callable[[Recipe], bool] = lambda recipe: False):
-        self.width, self.device, self.host, self.places = width, "none", "nowhere", 3
+        self.width, self.device, self.host = width, "none", "nowhere"
         self.fails = fails
         self.chunks: list[tuple[Recipe, int]] = []
         self._recipes: dict[Hashable, tuple[Recipe, Callable[[], Inputs]]] = {}
+
+    @property
+    def places(self) -> int:
+        return 3
 
     def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
         self._recipes[name] = recipe, like
@@ -47,7 +54,7 @@ class Idle(Runner):
         ones = jax.tree.map(
             lambda leaf: np.ones(leaf.shape, leaf.dtype), result_like(recipe, like(), self.width)
         )
-        return Done([ones] * len(inputs), 1.0, 2.0, 3)
+        return Done([ones] * len(inputs), 1.0, 2.0, 3, self.device)
 
     def close(self) -> None:
         pass
@@ -133,3 +140,53 @@ def test_restricted_and_restored_rows_reach_the_program(tmp_path: Path) -> None:
     fitting = sorted(round(share, 1) for stage, share in given if stage == "fit")
     assert all(abs(share - 0.5) < 0.05 for share in restoring)
     assert fitting == [0.5] * 4 + [1.0] * 8
+
+
+def test_a_full_disk_ends_the_run_and_blames_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Store, *arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    runner = Idle(4)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save_record", full)
+        with pytest.raises(OSError, match="No space left"):
+            run_study(tiny(), tmp_path, runner=runner)
+    assert not list((tmp_path / "failures").iterdir())
+    assert run_study(tiny(), tmp_path, runner=Idle(4)).finished == 24
+
+
+def test_waiting_does_not_keep_a_core_busy(tmp_path: Path) -> None:
+    """While programs compile, Python has better things to do than to look whether they are ready."""
+
+    class Slow(Idle):
+        looks = 0
+        began = time.monotonic()
+
+        def ready(self, name: Hashable) -> bool:
+            self.looks += 1
+            return time.monotonic() - self.began > 2
+
+    runner = Slow(4)
+    run_study(tiny(), tmp_path, runner=runner)
+    assert runner.looks < 1000
+
+
+def test_one_folder_has_one_run_of_a_process(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.open()
+    with pytest.raises(StoreError, match="at work"):
+        run_study(tiny(), tmp_path, runner=Idle(4))
+    store.close()
+    assert run_study(tiny(), tmp_path, runner=Idle(4)).finished == 24
+
+
+def test_shared_work_of_another_width_is_refused_too(tmp_path: Path) -> None:
+    run_study(tiny(), tmp_path, runner=Idle(4, fails=_cells))
+    with pytest.raises(StoreError, match="width 4"):
+        run_study(tiny(), tmp_path, runner=Idle(8))
+
+
+def test_tables_of_another_study_are_not_left_beside_the_file(tmp_path: Path) -> None:
+    run_study(tiny(), tmp_path, runner=Idle(4))
+    run_study(tiny(seed=1), tmp_path, runner=Idle(4, fails=_cells))
+    assert not (tmp_path / "results.parquet").exists()

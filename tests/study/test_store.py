@@ -20,14 +20,17 @@ TREE = {"weights": np.arange(6.0, dtype=np.float32).reshape(2, 3), "mask": np.ar
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "study")
+    found = Store(tmp_path / "study")
+    found.open()
+    return found
 
 
 def test_a_record_comes_back(store: Store) -> None:
     assert not store.has(CELL)
-    store.save_record(CELL, {"score": 0.1 + 0.2, "name": "ü", "none": None})
-    assert store.record(CELL) == {"score": 0.1 + 0.2, "name": "ü", "none": None}
-    assert store.finished([CELL, MASK]) == {CELL.id}
+    store.save_record(CELL, {"score": 0.1 + 0.2, "name": "ü", "none": None, "details": {}})
+    assert store.record(CELL) == {"score": 0.1 + 0.2, "name": "ü", "none": None, "details": {}}
+    assert store.has(CELL)
+    assert not store.has(MASK)
 
 
 def test_arrays_come_back_bit_by_bit(store: Store) -> None:
@@ -42,7 +45,7 @@ def test_arrays_come_back_bit_by_bit(store: Store) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_a_file_that_is_cut_short_counts_as_absent(store: Store, job: Job, share: float) -> None:
     if job.stage == "fit":
-        store.save_record(job, {"score": 1.0, "filler": list(range(500))})
+        store.save_record(job, {"score": 1.0, "details": {}, "filler": list(range(500))})
     else:
         store.save_artefact(job, TREE, {"seconds": 1.5, "filler": list(range(500))})
     assert store.has(job)
@@ -52,7 +55,7 @@ def test_a_file_that_is_cut_short_counts_as_absent(store: Store, job: Job, share
 
 
 def test_an_altered_record_counts_as_absent(store: Store) -> None:
-    store.save_record(CELL, {"score": 0.5})
+    store.save_record(CELL, {"score": 0.5, "details": {}})
     text = store.path(CELL).read_text()
     store.path(CELL).write_text(text.replace("0.5", "0.9"))
     assert not store.has(CELL)
@@ -68,7 +71,7 @@ def test_failures_last_until_the_job_succeeds(store: Store) -> None:
 def test_a_lock_holds_between_processes_and_dies_with_its_owner(store: Store) -> None:
     script = (
         "import sys, time; from pathlib import Path; from ascertain.study.jobs import Job; "
-        "from ascertain.study.store import Store; store = Store(Path(sys.argv[1])); "
+        "from ascertain.study.store import Store; store = Store(Path(sys.argv[1])); store.open(); "
         "job = Job('fit', 'cube', 0, treatment='complete', method='random', state='s'); "
         "print(store.lock(job), flush=True); time.sleep(60)"
     )
@@ -91,4 +94,18 @@ def test_a_lock_holds_between_processes_and_dies_with_its_owner(store: Store) ->
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="file"):
-        Store(tmp_path / "file")
+        Store(tmp_path / "file").open()
+
+
+def test_a_file_system_without_locks_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*arguments: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.lockf", no_locks)
+    with pytest.raises(StoreError, match="no locks"):
+        store.lock(CELL)
+
+
+def test_reading_makes_and_locks_nothing(tmp_path: Path) -> None:
+    assert not Store(tmp_path / "nothing").has(CELL)
+    assert not (tmp_path / "nothing").exists()

@@ -32,7 +32,11 @@ def mean_shares(results: Results) -> pd.DataFrame:
     -------
     DataFrame
         One row per dataset, method, state, treatment, restorer, mechanism, rate, step and action: `share`.
-        Actions come in the order in which the study lists them.
+        Actions that nobody takes at a step have no row there.
     """
+    # A split in which nobody takes an action has no row of it, but counts.
+    splits = results.acquisitions.groupby(_CURVE)["split"].nunique().rename("splits")
     grouped = results.acquisitions.groupby([*_CURVE, "step", "action"], sort=False)["share"]
-    return grouped.agg(share="mean").reset_index()
+    shares = grouped.sum().reset_index().merge(splits.reset_index(), on=_CURVE)
+    shares["share"] /= shares.pop("splits")
+    return shares

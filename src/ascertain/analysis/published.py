@@ -109,9 +109,18 @@ class _Ours:
     def other_methods(self) -> str:
         """Say which of the paper's policies the study lacks; nothing if it has all."""
         missing = set(PAPER_METHODS) - set(self.results.results["method"])
+        if self.other_budgets():
+            return self.other_budgets()
         if missing:
             return f"the study lacks {', '.join(policy_name(name) for name in sorted(missing))}"
         return next(filter(None, map(self.half_a_family, _BOTH_STATES)), "")
+
+    def other_budgets(self) -> str:
+        """Say which datasets were trained for another budget than the paper's; nothing if none was."""
+        trained = self.main.results.groupby("dataset")["train_budget"].max()
+        other = [name for name, budget in trained.items() if budget != paper.ROUTES[str(name)].budget]
+        names = ", ".join(dataset_name(str(name)) for name in other)
+        return f"our budget of {names} is not the paper's" if other else ""
 
     def half_a_family(self, method: str) -> str:
         """Say so if the study has one of a method's two state variants."""
@@ -189,7 +198,7 @@ def _method_rows(ours: _Ours) -> Iterator[_Row]:
                 f"{quantity} (table 2)",
                 f"{policy_name(method)}, {ours.where}",
                 *(row[quantity], row[f"{quantity}_se"], getattr(paper.METHODS[method], quantity)),
-                blocked=_other_datasets(mine) or ours.half_a_family(method),
+                blocked=_other_datasets(mine) or ours.half_a_family(method) or ours.other_budgets(),
             )
 
 
@@ -220,7 +229,7 @@ def _cube_nm_rows(ours: _Ours) -> Iterator[_Row]:
                 *(row["complete"], row["complete_se"], theirs),
                 rounding=0.005,
                 note=_about_splits(int(row["splits"])),
-                blocked=ours.half_a_family(method),
+                blocked=ours.half_a_family(method) or ours.other_budgets(),
             )
 
 

@@ -22,6 +22,8 @@ def demo(
     from ascertain.study.runners import LocalRunner
 
     run_exact(Sweep(sizes=[n for n in Sweep.sizes if n <= 10**5], replicates=20), out / "exact", JOBS)
-    run_with_progress(read_study("quick"), out, LocalRunner())
+    summary = run_with_progress(read_study("quick"), out, LocalRunner())
     page = write_report(out)
     console.print(f"\nOpen [bold]{escape(str(page.resolve()))}[/]", soft_wrap=True)
+    if summary.failed:
+        raise typer.Exit(1)

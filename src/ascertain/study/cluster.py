@@ -1,10 +1,11 @@
 """Computing a study on a Dask cluster: chunks are its tasks, and their results come back to this process.
 
 Only this process reads data files and writes the store, so workers need the package and nothing else: no
-shared file system. A task that dies with its worker is tried again on another one.
+shared file system. A task that dies with its worker is given to another one.
 """
 
 import os
+from asyncio import CancelledError
 from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any
@@ -16,7 +17,6 @@ from ascertain.errors import AscertainError, InputError
 from ascertain.study.programs import Done, Inputs, Program, Recipe
 from ascertain.study.runners import Runner, default_width, run_program
 
-_RETRIES = 3
 _GPU = "GPU"  # the resource that a worker with a GPU should be started with: --resources GPU=1
 _AHEAD = 2  # chunks per worker that are begun, so that none waits for the next one's inputs
 
@@ -37,6 +37,12 @@ class DaskRunner(Runner):
     def __init__(self, address: str | None = None, width: int | None = None, *, connect_seconds: float = 20):
         distributed = _distributed()
         try:
+            if address is None and jax.default_backend() == "gpu":
+                raise InputError(
+                    "workers with GPUs are started one by one, so that each has its own: "
+                    "CUDA_VISIBLE_DEVICES=0 dask worker ADDRESS --nthreads 1 --resources GPU=1, and so on; "
+                    "then give --address ADDRESS"
+                )
             if address is None:
                 # Processes, not threads: each has a device of its own and can die alone.
                 cluster = distributed.LocalCluster(n_workers=_local_workers(), threads_per_worker=1)
@@ -57,8 +63,7 @@ class DaskRunner(Runner):
             )
         self.device = kinds[0]
         self.width = check_count("width", width or min(usual for _, usual in found.values()), least=1)
-        self.host = f"{len(found)} Dask workers"
-        self.places = _AHEAD * len(found)
+        self.host = "Dask workers"
         self._recipes: dict[Hashable, tuple[Recipe, int]] = {}
         self._needs_gpu = any(_GPU in worker.get("resources", {}) for worker in self._workers().values())
 
@@ -75,11 +80,24 @@ class DaskRunner(Runner):
         """Send a chunk to a worker and wait for its results."""
         recipe, width = self._recipes[name]
         resources = {"resources": {_GPU: 1}} if self._needs_gpu else {}
-        task = self._client.submit(
-            run_chunk, recipe, width, inputs, pure=False, retries=_RETRIES, **resources
-        )
-        done: Done = task.result()
+        task = self._client.submit(run_chunk, recipe, width, inputs, pure=False, **resources)
+        try:
+            done: Done = task.result()
+        except CancelledError as error:
+            raise ConnectionError(
+                "the Dask scheduler is gone; run the same command again to go on"
+            ) from error
+        if done.device != self.device:
+            raise AscertainError(
+                f"a worker with another device has joined: {done.device}, not {self.device}; numbers would "
+                "be rounded differently there, so use workers of one kind"
+            )
         return done
+
+    @property
+    def places(self) -> int:
+        """Some chunks for each worker that is there at the moment."""
+        return _AHEAD * max(1, len(self._workers()))
 
     def close(self) -> None:
         """Leave the cluster; one that was started here is stopped."""
@@ -113,8 +131,8 @@ def _describe() -> tuple[str, int]:
 
 
 def _local_workers() -> int:
-    """Give one worker per GPU, or on processors one per two cores."""
-    return len(jax.devices()) if jax.default_backend() == "gpu" else max(1, (os.cpu_count() or 1) // 2)
+    """Give one worker per two cores."""
+    return max(1, (os.cpu_count() or 1) // 2)
 
 
 def _distributed() -> Any:

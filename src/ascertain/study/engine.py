@@ -9,17 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ascertain.errors import StoreError
+from ascertain.errors import AscertainError
 from ascertain.routes import route_structure
-from ascertain.study.file import Study, write_study
+from ascertain.study.file import Study, study_text, write_study
 from ascertain.study.jobs import STAGES, Job
 from ascertain.study.materials import Materials
 from ascertain.study.programs import Done
-from ascertain.study.records import assemble, cell_record, details_of, routes_record
+from ascertain.study.records import TABLES, assemble, cell_record, details_of, routes_record
 from ascertain.study.runners import LocalRunner, OutOfMemoryError, Runner
 from ascertain.study.store import Store
+from ascertain.study.ways import check_way, way_here
 
 _LOOK_AGAIN = 0.2  # seconds: for programs that finish compiling, and for what other runs finish
+_ASSEMBLE_EVERY = 120.0  # seconds, so that a long run can be looked at
+_MOST_THREADS = 256  # chunks at once; a cluster may grow
 
 
 class Progress(NamedTuple):
@@ -88,7 +91,8 @@ def run_study(
     data_dir
         Where to look for data files.
     mix
-        Whether to go on with a store whose cells were computed at another width or on another kind of device.
+        Whether to go on with a store whose results were computed at another width, on another kind of
+        device, or by other versions.
     on_progress
         Called when a chunk begins or ends.
     on_warning
@@ -98,10 +102,10 @@ def run_study(
     runner = runner or LocalRunner()
     materials = Materials(study, data_dir, runner.width)
     store = Store(folder)
+    store.open()
     try:
-        run = _Run(materials, store, runner, on_progress, on_warning)
-        _refuse_mixture(run, mix)
-        write_study(study, folder / "study.toml")
+        run = _Run(materials, store, runner, mix, on_progress, on_warning)
+        _begin_with(study, folder)
         try:
             run.go()
         finally:
@@ -122,14 +126,17 @@ class _Run:
         materials: Materials,
         store: Store,
         runner: Runner,
+        mix: bool,
         on_progress: Callable[[Progress], object],
         on_warning: Callable[[str], object],
     ):
-        self.materials, self.store, self.runner = materials, store, runner
+        self.materials, self.store, self.runner, self.mix = materials, store, runner, mix
         self.grid = materials.grid
         self._on_progress, self._warn = on_progress, on_warning
-        self.finished = store.finished(self.grid.jobs)
+        self.finished: set[str] = set()
         self.failed: dict[str, str] = {}
+        for job in self.grid.jobs:
+            self._accept(job)
         missing = self._missing()
         self._total = len(missing)
         self._groups = self._grouped(missing)
@@ -141,16 +148,22 @@ class _Run:
             self._prepare(group)
         pending: dict[Future[None], _Chunk] = {}
         idle = False  # whether nothing was begun or done in the last round, though every program is there
-        threads = ThreadPoolExecutor(self.runner.places + 1)  # and one for routes
+        threads = ThreadPoolExecutor(_MOST_THREADS)
+        assembled = time.monotonic()
         try:
             self._report("")
             while self._groups:
                 for chunk in self._begin(list(pending.values()), idle):
                     pending[threads.submit(self._compute, chunk)] = chunk
                     self._report(chunk.group.label)
+                if not pending:
+                    time.sleep(_LOOK_AGAIN)
                 done, _ = wait(pending, timeout=_LOOK_AGAIN, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._finish(pending.pop(future), future.exception())
+                if done and time.monotonic() - assembled > _ASSEMBLE_EVERY:
+                    assemble(self.store, self.grid)
+                    assembled = time.monotonic()
                 idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
                 if not pending and not done:
                     self._look_for_others()
@@ -233,7 +246,7 @@ class _Run:
                 break
             if not self.store.lock(job):
                 continue
-            if self.store.has(job):  # another run has finished it since
+            if self._accept(job):  # another run has finished it since
                 self._done(group, job)
             else:
                 taken.append(job)
@@ -258,16 +271,23 @@ class _Run:
                 self._done(group, job)
         elif isinstance(error, OutOfMemoryError) and chunk.width > 1:
             self._narrow(chunk, error)
-        elif isinstance(error, Exception):
-            message = "".join(traceback.format_exception_only(error)).strip()
-            for job in chunk.jobs:
-                self.failed[job.id] = message
-                self.store.save_failure(job, message)
-                self.store.unlock(job)
-            self._warn(f"{group.label} failed: {message}")
-        else:
+        elif isinstance(error, Exception) and not isinstance(error, OSError | AscertainError):
+            self._fail(chunk, error)
+        else:  # a full disk, a lost cluster: not the fault of these jobs, and others would fare no better
             raise error
         self._report("")
+
+    def _fail(self, chunk: _Chunk, error: Exception) -> None:
+        """Write down why the jobs of a chunk failed, but for those that were kept before it did."""
+        message = "".join(traceback.format_exception_only(error)).strip()
+        for job in chunk.jobs:
+            if self._accept(job):
+                self._done(chunk.group, job)
+                continue
+            self.failed[job.id] = message
+            self.store.save_failure(job, message, "".join(traceback.format_exception(error)))
+            self.store.unlock(job)
+        self._warn(f"{chunk.group.label} failed: {message}")
 
     def _narrow(self, chunk: _Chunk, error: OutOfMemoryError) -> None:
         """Try again at half the width."""
@@ -306,7 +326,7 @@ class _Run:
         split = dataset.split(job.split, self.materials.protocol)
         found = route_structure(dataset, split, self._load(job.needs[0]), job.split)
         seconds = time.perf_counter() - start
-        details = details_of(Done([], seconds, 0.0, 0), 1, self.runner, 1)
+        details = details_of(Done([], seconds, 0.0, 0, self.runner.device), 1, self.runner, 1)
         budget = float(dataset.budgets[-1])
         self.store.save_record(job, routes_record(job, found, budget, self.grid.study.protocol, details))
 
@@ -318,6 +338,16 @@ class _Run:
         self.finished.add(job.id)
         if job in group.waiting:
             group.waiting.remove(job)
+
+    def _accept(self, job: Job) -> bool:
+        """Whether a job's result is there, computed as this run would compute it."""
+        details = self.store.details(job) if self.store.path(job).exists() else None
+        if details is None:
+            return False
+        if not self.mix:
+            check_way(self.store.folder, details, way_here(self.runner.device, self.runner.width))
+        self.finished.add(job.id)
+        return True
 
     def _hopeless(self, job: Job) -> bool:
         """Whether a job needs one that has failed."""
@@ -344,7 +374,7 @@ class _Run:
         """Note what other runs on this store have finished."""
         for group in self._groups:
             for job in list(group.waiting):
-                if self.store.has(job):
+                if self._accept(job):
                     self._done(group, job)
 
     def _report(self, doing: str) -> None:
@@ -364,18 +394,10 @@ def _label(job: Job) -> str:
     return f"{job.dataset}: {what}"
 
 
-def _refuse_mixture(run: _Run, mix: bool) -> None:
-    """Raise where finished cells were computed otherwise than the missing ones would be."""
-    here = (run.runner.device, run.runner.width)
-    for job in run.grid.cells:
-        if mix or job.id not in run.finished:
-            continue
-        record = run.store.record(job)
-        assert record is not None
-        there = (record["details"]["device"], record["details"]["asked_width"])
-        if there != here:
-            raise StoreError(
-                f"{run.store.folder} has cells computed on {there[0]} at width {there[1]}; this run would "
-                f"use {here[0]} at width {here[1]}, where numbers are rounded otherwise. Use such a device "
-                f"with --width {there[1]}, another folder, or --mix to accept both"
-            )
+def _begin_with(study: Study, folder: Path) -> None:
+    """Write the study file; tables of another study go, so that nobody takes them for this one's."""
+    path = folder / "study.toml"
+    if path.exists() and path.read_text(encoding="utf-8") != study_text(study):
+        for name in TABLES:
+            (folder / name).unlink(missing_ok=True)
+    write_study(study, path)

@@ -120,6 +120,12 @@ def read_study(source: str | Path) -> Study:
 
 def write_study(study: Study, path: Path) -> None:
     """Write a study file that `read_study` gives back."""
+    with replacing(path) as temporary:
+        temporary.write_text(study_text(study), encoding="utf-8")
+
+
+def study_text(study: Study) -> str:
+    """Give a study as TOML."""
     lines = []
     tables: dict[str, Mapping[str, Any]] = {"budgets": study.budgets, "settings": study.settings}
     for key, value in study.model_dump(exclude=set(tables)).items():
@@ -127,8 +133,7 @@ def write_study(study: Study, path: Path) -> None:
     for table, entries in tables.items():
         lines += ["", f"[{table}]"] * bool(entries)
         lines += [f"{_toml(key)} = {_toml(value)}" for key, value in entries.items()]
-    with replacing(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(lines) + "\n"
 
 
 def overridden(settings: Any, changes: Mapping[str, Any], where: str) -> Any:
@@ -197,6 +202,8 @@ def _check_names(study: Study) -> None:
         if not amounts or not all(np.isfinite(amount) and amount > 0 for amount in amounts):
             raise InputError(f"budgets.{name} must be one or more positive numbers, got {list(amounts)}")
     for name, changes in study.settings.items():
+        if "vae" in changes:
+            raise InputError(f"settings.{name}.vae: the Partial VAE is shared; change it in [settings.pvae]")
         overridden(_usual_settings(name), changes, f"settings.{name}")
     _check_treatments(study)
 

@@ -142,7 +142,9 @@ class Materials:
 
     def _content(self, name: str, split: int) -> str:
         """Digest everything that comes with a dataset: rows, problem, budgets."""
-        digest = hashlib.sha256(repr(self.datasets[name].budgets).encode())
+        dataset = self.datasets[name]
+        facts = (dataset.budgets, dataset.metric, dataset.problem.n_classes)
+        digest = hashlib.sha256(repr(facts).encode())
         for leaf in jax.tree.leaves((self.part(name, split), self._problems[name])):
             digest.update(repr((leaf.shape, leaf.dtype)).encode() + np.ascontiguousarray(leaf).tobytes())
         return digest.hexdigest()

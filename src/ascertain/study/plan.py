@@ -38,8 +38,11 @@ _GPU = {
     "ol pretraining": Cost(0.7, 0.03, 10),
     "ol": Cost(0.9, 0.07, 17, 12e6),
     "odin": Cost(0.7, 0.02, 10, 6e6),
+    "gdfs pretraining": Cost(0.0, 0.0, 8),
     "gdfs": Cost(0.5, 0.02, 15, 15e6),
+    "dime pretraining": Cost(0.0, 0.0, 8),
     "dime": Cost(0.5, 0.02, 14, 15e6),
+    "aaco": Cost(0.1, 0.01, 6, 50e6),
     "routes": Cost(0.0, 1.0, 3),
 }
 _CPU = {
@@ -52,8 +55,11 @@ _CPU = {
     "ol pretraining": Cost(0.0, 3.0, 5),
     "ol": Cost(0.0, 14.0, 10, 12e6),
     "odin": Cost(0.0, 6.0, 7, 6e6),
-    "gdfs": Cost(0.0, 7.0, 8, 15e6),
-    "dime": Cost(0.0, 7.0, 8, 15e6),
+    "gdfs pretraining": Cost(0.0, 1.0, 6),
+    "gdfs": Cost(0.0, 11.0, 14, 15e6),
+    "dime pretraining": Cost(0.0, 1.0, 5),
+    "dime": Cost(0.0, 9.0, 12, 15e6),
+    "aaco": Cost(0.0, 4.0, 6, 200e6),
     "routes": Cost(0.0, 2.0, 2),
 }
 _OTHER = Cost(0.1, 0.02, 5)
@@ -109,8 +115,8 @@ def plan_study(study: Study, width: int | None = None, data_dir: Path | None = N
     summary = (
         f"{len(grid.cells):,} cells, {len(groups)} programs, {counts.total():,} jobs at width {width} on "
         f"{jax.devices()[0].device_kind}: about {_duration(seconds)}, of it {_duration(compiling)} to "
-        f"compile (less where compiled programs are cached), and {size(max(row.memory for row in rows))} of "
-        "memory. An estimate, good to a factor of two."
+        f"compile (less where compiled programs are cached), and {size(max(row.memory for row in rows))} "
+        "for the arrays of its largest program. An estimate, good to a factor of two."
     )
     return Plan(f"{study.name}, {study.protocol} protocol", rows, summary)
 

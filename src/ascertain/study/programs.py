@@ -135,6 +135,7 @@ class Done(NamedTuple):
     seconds: float
     compile_seconds: float
     temporary_bytes: int
+    device: str  # what kind it was
 
 
 class Program:
@@ -182,7 +183,8 @@ class Program:
         outcome = jax.device_get(jax.block_until_ready(self._compiled(stacked)))
         seconds = time.perf_counter() - start
         results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(len(inputs))]
-        return Done(results, seconds, self.compile_seconds, self.temporary_bytes)
+        device = jax.devices()[0].device_kind
+        return Done(results, seconds, self.compile_seconds, self.temporary_bytes, device)
 
 
 def result_like(recipe: Recipe, like: Inputs, width: int) -> Any:

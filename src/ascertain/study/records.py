@@ -22,21 +22,25 @@ from ascertain.study.store import Store
 
 RESULTS, TIMINGS, ROUTES = "results.parquet", "timings.parquet", "routes.parquet"
 ACQUISITIONS = "acquisitions.parquet"
+TABLES = (RESULTS, TIMINGS, ROUTES, ACQUISITIONS)
 
 _SHARE_DIGITS = 6
 
 
 def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str, Any]:
-    """Say how a chunk was computed, for each of its jobs; a job's time is its share of the chunk's."""
+    """Say how a chunk was computed, for each of its jobs.
+
+    A job's seconds are those of one place of the chunk, so that they do not depend on how full it was.
+    """
     return {
-        "seconds": done.seconds / n_jobs,
+        "seconds": done.seconds / width,
         "chunk_seconds": done.seconds,
         "chunk_jobs": n_jobs,
         "compile_seconds": done.compile_seconds,
         "temporary_bytes": done.temporary_bytes,
         "width": width,
         "asked_width": runner.width,  # more than the width where memory did not allow it
-        "device": runner.device,
+        "device": done.device,
         "version": ascertain.__version__,
         "jax": jax.__version__,
         "host": runner.host,
@@ -125,21 +129,21 @@ def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
 
 
 def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
-    frames = []
-    for cell, record in records.items():
-        shares = np.asarray(record["shares"])
-        own = {"cell": cell, **{name: record[name] for name in (*IDENTITY, "protocol")}}
-        n_steps, actions = len(shares), record["actions"]
-        frame = pd.DataFrame(
-            {
-                "step": np.repeat(np.arange(1, n_steps + 1), len(actions)),
-                "action": actions * n_steps,
-                "share": shares.ravel(),
-            }
-        )
-        frames.append(frame[frame["share"] > 0].assign(**own))
-    table = pd.concat(frames) if frames else pd.DataFrame()
-    return _sorted(table, "step", "action")
+    """Tabulate who takes what when, without the actions that nobody takes."""
+    if not records:
+        return pd.DataFrame()
+    found = list(records.values())
+    taken = [np.nonzero(record["shares"]) for record in found]
+    both = list(zip(found, taken, strict=True))
+    place = np.repeat(np.arange(len(found)), [len(steps) for steps, _ in taken])
+    columns: dict[str, Any] = {"cell": np.array(list(records), object)[place]}
+    for name in (*IDENTITY, "protocol"):
+        columns[name] = np.array([record[name] for record in found])[place]
+    columns["step"] = np.concatenate([steps for steps, _ in taken]) + 1
+    columns["action"] = np.concatenate([np.array(record["actions"], object)[a] for record, (_, a) in both])
+    columns["action_number"] = np.concatenate([actions for _, actions in taken])
+    columns["share"] = np.concatenate([np.asarray(record["shares"])[where] for record, where in both])
+    return _sorted(pd.DataFrame(columns), "step", "action_number")
 
 
 def _timings(

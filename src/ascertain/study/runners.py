@@ -10,7 +10,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import jax
 
@@ -20,7 +19,7 @@ from ascertain.study.programs import Done, Inputs, Program, Recipe
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
 # processor cores one replicate keeps them busy.
 WIDTHS = {"gpu": 64, "cpu": 1}
-_USABLE_MEMORY = 0.8  # of what is free when a program is about to run
+_USABLE_MEMORY = 0.9  # of a GPU's, for one program
 
 
 class OutOfMemoryError(Exception):
@@ -33,7 +32,11 @@ class Runner(ABC):
     width: int  # replicates per program
     device: str  # what kind it is
     host: str
-    places: int  # how many chunks to begin before one has ended
+
+    @property
+    @abstractmethod
+    def places(self) -> int:
+        """How many chunks to begin before one has ended."""
 
     @abstractmethod
     def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
@@ -68,12 +71,16 @@ class LocalRunner(Runner):
         self.width = check_count("width", width or default_width(), least=1)
         self.device = device.device_kind
         self.host = platform.node()
-        self.places = 3  # one is computed, one's inputs are made, and one's results are written
         # Python traces one program after the other, in the order that they are needed in.
         self._tracer = ThreadPoolExecutor(1)
         self._compilers = ThreadPoolExecutor(threads or min(os.cpu_count() or 1, 16))
         self._on_device = threading.Semaphore(1)
         self._programs: dict[Hashable, Future[Program]] = {}
+
+    @property
+    def places(self) -> int:
+        """One is computed, one's inputs are made, and one's results are written."""
+        return 3
 
     def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
         """Begin to compile a program in a thread."""
@@ -121,24 +128,13 @@ def default_width() -> int:
 
 def run_program(program: Program, inputs: list[Inputs]) -> Done:
     """Run a program, telling a lack of memory from other errors."""
-    free = free_memory()
-    if free is not None and program.total_bytes > _USABLE_MEMORY * free:
-        raise OutOfMemoryError(
-            f"{program.total_bytes / 2**30:.1f} GiB of {free / 2**30:.1f} GiB that are free"
-        )
+    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    # Asked of the whole, not of what is free at the moment: a width should not depend on the moment.
+    if memory is not None and program.width > 1 and program.total_bytes > _USABLE_MEMORY * memory:
+        raise OutOfMemoryError(f"{program.total_bytes / 2**30:.1f} GiB of {memory / 2**30:.1f} GiB")
     try:
         return program.run(inputs)
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" in str(error):
             raise OutOfMemoryError(str(error).splitlines()[0]) from error
         raise
-
-
-def free_memory() -> int | None:
-    """Give the bytes that are free on this process's device, where that is known."""
-    found: dict[str, Any] | None = jax.devices()[0].memory_stats()
-    if found and "bytes_limit" in found:
-        return int(found["bytes_limit"]) - int(found.get("bytes_in_use", 0))
-    if jax.default_backend() == "cpu" and "SC_AVPHYS_PAGES" in os.sysconf_names:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None

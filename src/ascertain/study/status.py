@@ -36,12 +36,9 @@ def status_of(folder: Path, data_dir: Path | None = None) -> Status:
         raise StoreError(f"{folder} is not the folder of a study: it has no study.toml")
     materials = Materials(read_study(file), data_dir)
     grid, store = materials.grid, Store(folder)
-    try:
-        failures = {job.id: error for job in grid.jobs if (error := store.failure(job)) is not None}
-        states = {job.id: _state(store, job, failures) for job in grid.cells}
-        found = [record for job in grid.cells if (record := store.record(job)) is not None]
-    finally:
-        store.close()
+    failures = {job.id: error for job in grid.jobs if (error := store.failure(job)) is not None}
+    states = {job.id: _state(store, job, failures) for job in grid.cells}
+    found = [record for job in grid.cells if (record := store.record(job)) is not None]
     rows = []
     for (dataset, policy), jobs in _by_policy(grid.cells).items():
         counts = Counter(states[job.id] for job in jobs)
@@ -52,7 +49,7 @@ def status_of(folder: Path, data_dir: Path | None = None) -> Status:
         f"{count} cells were computed on {device} at width {width}" for (device, width), count in ways.items()
     ]
     own = {store.path(job).name for job in (*grid.cells, *grid.routes)}
-    others = sum(path.name not in own for path in (folder / "cells").glob("*.json"))
+    others = sum(path.name not in own for path in (folder / "cells").glob("[!.]*.json"))
     if others:
         notes.append(f"{others} records of other settings are kept, and are no part of this study")
     total = Counter(states.values())

@@ -15,7 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from ascertain.errors import StoreError
 from ascertain.files import replacing
 from ascertain.study.jobs import Job
 
+_OPEN: set[Path] = set()  # folders that this process is at work in
 _RECORDED = ("fit", "routes")  # stages whose results are records; those of the others are arrays
 
 
@@ -37,21 +38,34 @@ class Store:
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Where it is; `open` makes it.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self._locks: int | None = None
+
+    def open(self) -> None:
+        """Make the folder and get ready to reserve jobs; reading needs neither."""
+        own = self.folder.resolve()
+        if own in _OPEN:
+            # Locks belong to a process: a second run in this one would not see those of the first.
+            raise StoreError(f"another run of this process is at work in {self.folder}")
         try:
             for part in ("cells", "artefacts", "failures"):
-                (folder / part).mkdir(parents=True, exist_ok=True)
-            self._locks = os.open(folder / ".locks", os.O_RDWR | os.O_CREAT, 0o644)
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            self._locks = os.open(self.folder / ".locks", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise StoreError(f"the folder {folder} cannot be used for a study: {error.strerror}") from error
+            problem = f"the folder {self.folder} cannot be used for a study: {error.strerror}"
+            raise StoreError(problem) from error
+        _OPEN.add(own)
 
     def close(self) -> None:
         """Release all locks."""
-        os.close(self._locks)
+        if self._locks is not None:
+            os.close(self._locks)
+            self._locks = None
+            _OPEN.discard(self.folder.resolve())
 
     def path(self, job: Job) -> Path:
         """Say where a job's result is kept."""
@@ -59,16 +73,9 @@ class Store:
             return self.folder / "cells" / f"{job.id}.json"
         return self.folder / "artefacts" / f"{job.id}.safetensors"
 
-    def finished(self, jobs: Iterable[Job]) -> set[str]:
-        """Give the names of the jobs whose results are there, whole."""
-        return {job.id for job in jobs if self.has(job)}
-
     def has(self, job: Job) -> bool:
-        """Whether a job's result is there; a file that is cut short or altered counts as absent."""
-        path = self.path(job)
-        if not path.exists():
-            return False
-        return self.record(job) is not None if job.stage in _RECORDED else self.details(job) is not None
+        """Whether a job's result is there; a file that is cut short counts as absent."""
+        return self.path(job).exists() and self.details(job) is not None
 
     def record(self, job: Job) -> dict[str, Any] | None:
         """Read a cell's record, or None."""
@@ -86,7 +93,10 @@ class Store:
         self._forgive(job)
 
     def details(self, job: Job) -> dict[str, Any] | None:
-        """Read what is known of how an artefact was made, or None where it is not there, whole."""
+        """Read how a job's result was computed, or None where it is not there, whole."""
+        if job.stage in _RECORDED:
+            record = self.record(job)
+            return None if record is None else record["details"]
         try:
             with safe_open(self.path(job), "numpy") as file:
                 return json.loads(file.metadata()["details"])
@@ -109,10 +119,11 @@ class Store:
             leaves = [file.get_tensor(str(place)) for place in range(len(jax.tree.leaves(like)))]
         return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
-    def save_failure(self, job: Job, error: str) -> None:
+    def save_failure(self, job: Job, error: str, trace: str = "") -> None:
         """Write down why a job failed; it is tried again by the next run."""
+        content = {**job.identity(), "stage": job.stage, "error": error, "traceback": trace}
         with replacing(self._failure(job)) as temporary:
-            temporary.write_text(json.dumps({**job.identity(), "stage": job.stage, "error": error}))
+            temporary.write_text(json.dumps(content, indent=1))
 
     def failure(self, job: Job) -> str | None:
         """Give the error of a job that failed, or None."""
@@ -123,14 +134,20 @@ class Store:
 
     def lock(self, job: Job) -> bool:
         """Try to reserve a job for this process; False where another one has it."""
+        assert self._locks is not None
         try:
             fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(job))
-        except OSError:
+        except (BlockingIOError, PermissionError):
             return False
+        except OSError as error:
+            raise StoreError(
+                f"the file system of {self.folder} has no locks ({error.strerror}); use another one"
+            ) from error
         return True
 
     def unlock(self, job: Job) -> None:
         """Give a job free for other processes."""
+        assert self._locks is not None
         fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _place(job))
 
     def _failure(self, job: Job) -> Path:

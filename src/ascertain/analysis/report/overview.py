@@ -147,7 +147,8 @@ def _progress(found: Results) -> str:
 def _seconds(timings: pd.DataFrame) -> Fact | None:
     if timings.empty:
         return None
-    by_stage = timings.groupby("stage")["seconds"].sum().sort_values(ascending=False)
+    whole = timings.assign(seconds=timings["chunk_seconds"] / timings["chunk_jobs"])  # empty places included
+    by_stage = whole.groupby("stage")["seconds"].sum().sort_values(ascending=False)
     parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in by_stage.items())
     return Fact("Compute time", f"{duration(float(by_stage.sum()))} without compilation ({parts})")
 
