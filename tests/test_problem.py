@@ -144,5 +144,8 @@ def test_what_no_action_reveals_is_known_from_the_start() -> None:
     problem = Problem([[0, 1, 0], [0, 0, 1]], [1, 2], budget=2, n_classes=2)
     assert problem.known.tolist() == [True, False, False]
     nothing, first = [False, False], [True, False]
-    assert problem.observed(jnp.asarray([nothing, first])).tolist() == [[True, False, False], [True, True, False]]
+    assert problem.observed(jnp.asarray([nothing, first])).tolist() == [
+        [True, False, False],
+        [True, True, False],
+    ]
     assert problem.observed(jnp.asarray(nothing)).tolist() == [True, False, False]

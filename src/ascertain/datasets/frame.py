@@ -17,7 +17,7 @@ from ascertain.frames import as_pandas, listed, value_name
 
 FEWEST_ROWS = 5  # of a class, so that each of the three parts can have one
 MOST_CATEGORIES = 200  # a column with more is an identifier or free text
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class _Column(NamedTuple):
@@ -78,8 +78,8 @@ def from_frame(
     table = table.drop(columns=str(target))
     if table.columns.empty:
         raise InputError(f"the table has no column besides the target {str(target)!r}")
-    members = _members(_by_name("groups", groups), table.columns, str(target))
-    prices = _prices(_by_name("costs", costs), members, table.columns, str(target))
+    members = members_of(by_name("groups", groups), table.columns, str(target))
+    prices = prices_of(by_name("costs", costs), members, table.columns, str(target))
     columns = {column: _read(column, table[column]) for column in table.columns}
 
     features = [feature for column in columns.values() for feature in column.features]
@@ -126,7 +126,7 @@ def _classes(table: pd.DataFrame, target: str) -> tuple[list[str], np.ndarray]:
     return names, codes
 
 
-def _by_name(what: str, given: Any) -> dict[str, Any]:
+def by_name(what: str, given: Any) -> dict[str, Any]:
     """Give what the caller lists by name, nothing for None."""
     if given is None:
         return {}
@@ -135,7 +135,9 @@ def _by_name(what: str, given: Any) -> dict[str, Any]:
     return {str(name): value for name, value in given.items()}
 
 
-def _members(groups: dict[str, Any], columns: "pd.Index[str]", target: str) -> dict[str, tuple[str, ...]]:
+def members_of(
+    groups: dict[str, Any], columns: "pd.Index[str]", target: str | None
+) -> dict[str, tuple[str, ...]]:
     """Give the columns of each panel; refuse unknown and shared ones, and the name of another column."""
     members = {}
     panel_of: dict[str, str] = {}
@@ -155,8 +157,8 @@ def _members(groups: dict[str, Any], columns: "pd.Index[str]", target: str) -> d
     return members
 
 
-def _prices(
-    costs: dict[str, Any], groups: Mapping[str, Sequence[str]], columns: "pd.Index[str]", target: str
+def prices_of(
+    costs: dict[str, Any], groups: Mapping[str, Sequence[str]], columns: "pd.Index[str]", target: str | None
 ) -> dict[str, float]:
     """Give the price of each column and panel."""
     for name, price in costs.items():
@@ -179,7 +181,7 @@ def _read(name: str, column: "pd.Series[Any]") -> _Column:
     if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
         read = _read_numbers(name, plain)
     elif isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_string_dtype(kind):
-        read = _read_categories(name, plain)
+        read = read_categories(name, plain)
     else:
         raise InputError(
             f"the column {name!r} has the type {kind}, which cannot be used; "
@@ -195,7 +197,7 @@ def _read(name: str, column: "pd.Series[Any]") -> _Column:
 
 def _read_numbers(name: str, column: "pd.Series[Any]") -> _Column:
     values = column.to_numpy(np.float64, na_value=np.nan)
-    for row in np.flatnonzero(np.abs(values) > _LARGEST)[:1]:
+    for row in np.flatnonzero(np.abs(values) > LARGEST)[:1]:
         raise InputError(
             f"the column {name!r} holds {values[row]:g} in row {row}; "
             "write NaN for a value that was not measured, or bring it within range"
@@ -203,7 +205,8 @@ def _read_numbers(name: str, column: "pd.Series[Any]") -> _Column:
     return _Column((name,), values[:, None])
 
 
-def _read_categories(name: str, column: "pd.Series[Any]") -> _Column:
+def read_categories(name: str, column: "pd.Series[Any]") -> _Column:
+    """Give one feature for each category of a column."""
     codes, values = _codes(name, column)
     if len(values) > MOST_CATEGORIES:
         raise InputError(
@@ -217,7 +220,7 @@ def _read_categories(name: str, column: "pd.Series[Any]") -> _Column:
 def _of_one_kind(name: str, column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Give a column of Python objects as booleans, numbers or text; refuse others, and mixtures."""
     known = column[column.notna()]
-    kinds = known.map(_kind)
+    kinds = known.map(kind_of)
     for row in kinds.index[kinds.isna()][:1]:
         raise InputError(
             f"the column {name!r} holds a {type(column[row]).__name__} in row {row}; "
@@ -233,7 +236,8 @@ def _of_one_kind(name: str, column: "pd.Series[Any]") -> "pd.Series[Any]":
     return known.astype(np.float64).reindex(column.index)
 
 
-def _kind(value: object) -> str | None:
+def kind_of(value: object) -> str | None:
+    """Say what a cell holds; None for what cannot be used."""
     if isinstance(value, bool | np.bool_):
         return "booleans"
     if isinstance(value, int | float | np.integer | np.floating | Decimal):
@@ -250,7 +254,7 @@ def _codes(name: str, column: "pd.Series[Any]") -> tuple[np.ndarray, list[Any]]:
     return categories.codes.astype(np.int64), list(categories.categories)
 
 
-def _unknown(where: str, column: str, columns: "pd.Index[str]", target: str) -> InputError:
+def _unknown(where: str, column: str, columns: "pd.Index[str]", target: str | None) -> InputError:
     if column == target:
         return InputError(f"{where} the target {target!r}, which cannot be acquired; leave it out")
     return InputError(f"{where} {column!r}, which is no column; there are {listed(columns)}")
