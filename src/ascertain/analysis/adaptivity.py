@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ascertain.analysis.damage import damage_and_gain
+from ascertain.analysis.bootstrap import standard_error
+from ascertain.analysis.damage import damage_and_gain, paired_scores
 from ascertain.analysis.names import without_baselines
-from ascertain.analysis.results import Results
+from ascertain.analysis.results import Results, at_largest_budget
 from ascertain.analysis.route_structure import route_table
 from ascertain.analysis.setting import main_setting, narrowed
 from ascertain.errors import InputError
@@ -49,14 +50,26 @@ def adaptivity(results: Results) -> Adaptivity:
 
 def adaptivity_cells(results: Results) -> pd.DataFrame:
     """Give `complete`, `margin` over the static route and `damage` per dataset and method."""
-    setting = main_setting(results)
-    cells = without_baselines(damage_and_gain(narrowed(results, setting), "family"))
-    routes = route_table(results)[["dataset", "v_static", "v_static_se"]]
+    part = narrowed(results, main_setting(results))
+    cells = without_baselines(damage_and_gain(part, "family"))
+    routes = route_table(results)[["dataset", "v_static"]]
     cells = cells.merge(routes, on="dataset").dropna(subset=["complete", "damage", "v_static"])
     cells["margin"] = cells["complete"] - cells["v_static"]
-    cells["margin_se"] = np.hypot(cells["complete_se"], cells["v_static_se"])
+    cells = cells.merge(_margin_errors(part), on=["dataset", "method"], how="left")
     kept = ["dataset", "method", *(f"{x}{e}" for x in ("complete", "margin", "damage") for e in ("", "_se"))]
     return cells[kept].reset_index(drop=True)
+
+
+def _margin_errors(results: Results) -> pd.DataFrame:
+    """Give the standard error of each margin, from the margins of the splits.
+
+    A policy and the static route of a split share its rows and predictor, so their errors do not add up.
+    """
+    static = at_largest_budget(results.routes)[["dataset", "split", "v_static"]]
+    scores = paired_scores(results, "family").merge(static, on=["dataset", "split"])
+    scores["margin"] = scores["complete"] - scores["v_static"]
+    errors = scores.groupby(["dataset", "method"])["margin"].agg(standard_error)
+    return errors.rename("margin_se").reset_index()
 
 
 def correlations(cells: pd.DataFrame) -> tuple[float, float]:
