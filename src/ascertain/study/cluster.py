@@ -36,13 +36,13 @@ class DaskRunner(Runner):
 
     def __init__(self, address: str | None = None, width: int | None = None, *, connect_seconds: float = 20):
         distributed = _distributed()
+        if address is None and jax.default_backend() == "gpu":
+            raise InputError(
+                "workers with GPUs are started one by one, so that each has its own: "
+                "CUDA_VISIBLE_DEVICES=0 dask worker ADDRESS --nthreads 1 --resources GPU=1, and so on; "
+                "then give --address ADDRESS"
+            )
         try:
-            if address is None and jax.default_backend() == "gpu":
-                raise InputError(
-                    "workers with GPUs are started one by one, so that each has its own: "
-                    "CUDA_VISIBLE_DEVICES=0 dask worker ADDRESS --nthreads 1 --resources GPU=1, and so on; "
-                    "then give --address ADDRESS"
-                )
             if address is None:
                 # Processes, not threads: each has a device of its own and can die alone.
                 cluster = distributed.LocalCluster(n_workers=_local_workers(), threads_per_worker=1)
