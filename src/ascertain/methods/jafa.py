@@ -13,6 +13,7 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain import kernels
 from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, random_rate, random_subset
@@ -142,7 +143,17 @@ def _sum_over_units(
 def _sum_over_features(
     memory: Float[Array, "units features batch"], weights: Float[Array, "features batch"]
 ) -> Float[Array, "units batch"]:
-    return jnp.sum(jax.lax.optimization_barrier(weights)[None] * memory, axis=1)
+    weights = jax.lax.optimization_barrier(weights)
+    summed: Array = jax.lax.platform_dependent(
+        memory, weights, cuda=kernels.weighted_sum, default=_sum_of_products
+    )
+    return summed
+
+
+def _sum_of_products(
+    memory: Float[Array, "units features batch"], weights: Float[Array, "features batch"]
+) -> Float[Array, "units batch"]:
+    return jnp.sum(weights[None] * memory, axis=1)
 
 
 def _outer(

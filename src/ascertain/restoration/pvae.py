@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain import kernels
 from ascertain.networks import MLP, Linear
 from ascertain.problem import Problem, Table
 from ascertain.training import Batch, Schedule, class_weights, cross_entropy, train
@@ -223,11 +224,16 @@ def _sum_of_relus(
 ) -> Float[Array, "instances hidden"]:
     """Give sum_j seen_j relu(x_j directions_j + bias) without keeping the terms for the gradient.
 
-    A processor with few threads goes point by point, so that what it works on stays in its cache; a GPU does
-    all points at once.
+    A processor with few threads goes point by point, so that what it works on stays in its cache.
     """
     summed: Array = jax.lax.platform_dependent(
-        x, seen, directions, bias, cpu=_sum_point_by_point, default=_sum_all_points
+        x,
+        seen,
+        directions,
+        bias,
+        cpu=_sum_point_by_point,
+        cuda=kernels.sum_of_relus,
+        default=_sum_all_points,
     )
     return summed
 
@@ -253,7 +259,11 @@ def _sum_forward(x: Array, seen: Array, directions: Array, bias: Array) -> tuple
 
 def _sum_backward(saved: tuple[Array, ...], gradient: Array) -> tuple[None, None, Array, Array]:
     to_directions, to_bias = jax.lax.platform_dependent(
-        *saved, gradient, cpu=_gradient_point_by_point, default=_gradient_all_points
+        *saved,
+        gradient,
+        cpu=_gradient_point_by_point,
+        cuda=kernels.gradient_of_relus,
+        default=_gradient_all_points,
     )
     return None, None, to_directions, to_bias
 

@@ -2,9 +2,9 @@
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ class _Group:
     label: str
     width: int
     waiting: list[Job]
-    running: int = 0  # jobs
+    running: set[str] = field(default_factory=set)  # the jobs' ids
 
 
 class _Chunk(NamedTuple):
@@ -196,6 +196,10 @@ class _Run:
             if name not in found:
                 found[name] = _Group(name, _label(job), 1 if job.stage == "routes" else self.runner.width, [])
             found[name].waiting.append(job)
+        for group in found.values():
+            # What others of the group wait for comes first: what is left over fills up their chunk.
+            needed = {need.id for job in group.waiting for need in _all_needs(job)}
+            group.waiting.sort(key=lambda job: job.id not in needed)
 
         def rank(group: _Group) -> tuple[int, int]:
             job = group.waiting[0]
@@ -251,7 +255,7 @@ class _Run:
             else:
                 taken.append(job)
                 group.waiting.remove(job)
-        group.running += len(taken)
+        group.running |= {job.id for job in taken}
         return taken
 
     def _compute(self, chunk: _Chunk) -> None:
@@ -265,7 +269,7 @@ class _Run:
     def _finish(self, chunk: _Chunk, error: BaseException | None) -> None:
         """Note what became of a chunk."""
         group = chunk.group
-        group.running -= len(chunk.jobs)
+        group.running -= {job.id for job in chunk.jobs}
         if error is None:
             for job in chunk.jobs:
                 self._done(group, job)
@@ -354,12 +358,14 @@ class _Run:
         return any(need.id in self.failed or self._hopeless(need) for need in job.needs)
 
     def _awaits(self, job: Job, group: _Group) -> bool:
-        """Whether a job needs, perhaps by way of others, an unfinished one of a group.
+        """Whether a job needs, perhaps by way of others, one of a group that is not even begun.
 
         A Partial VAE of restored data needs one of incomplete data, of the same program.
         """
         return any(
-            need.id not in self.finished and (self._group_of[need.id] is group or self._awaits(need, group))
+            need.id not in self.finished
+            and need.id not in group.running
+            and (self._group_of[need.id] is group or self._awaits(need, group))
             for need in job.needs
         )
 
@@ -378,8 +384,15 @@ class _Run:
                     self._done(group, job)
 
     def _report(self, doing: str) -> None:
-        left = sum(len(group.waiting) + group.running for group in self._groups)
+        left = sum(len(group.waiting) + len(group.running) for group in self._groups)
         self._on_progress(Progress(self._total - left, self._total, doing))
+
+
+def _all_needs(job: Job) -> Iterator[Job]:
+    """Give the jobs that a job needs, and those that they need."""
+    for need in job.needs:
+        yield need
+        yield from _all_needs(need)
 
 
 def _label(job: Job) -> str:

@@ -1,0 +1,45 @@
+"""The GPU's kernels give what the plain sums beside their use give; here they are interpreted."""
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import pytest
+
+from ascertain import kernels
+from ascertain.methods import jafa
+from ascertain.restoration import pvae
+
+_SHAPES = [(1, 1, 3), (7, 5, 20), (40, 63, 130)]
+
+
+@pytest.mark.parametrize(("n_rows", "n_points", "n_hidden"), _SHAPES)
+def test_sum_of_relus(n_rows, n_points, n_hidden):
+    x, seen, directions, bias, gradient = _drawn(n_rows, n_points, n_hidden)
+    wanted = jax.vmap(pvae._sum_all_points)(x, seen, directions, bias)
+    found = jax.vmap(lambda *a: kernels.sum_of_relus(*a, interpret=True))(x, seen, directions, bias)
+    assert jnp.allclose(found, wanted, rtol=1e-5, atol=1e-5 * n_points)
+
+    wanted = jax.vmap(pvae._gradient_all_points)(x, seen, directions, bias, gradient)
+    given = (x, seen, directions, bias, gradient)
+    found = jax.vmap(lambda *a: kernels.gradient_of_relus(*a, interpret=True))(*given)
+    assert [each.shape for each in found] == [each.shape for each in wanted]
+    for ours, plain in zip(found, wanted, strict=True):
+        assert jnp.allclose(ours, plain, rtol=1e-5, atol=1e-5 * n_rows * n_points)
+
+
+@pytest.mark.parametrize(("n_units", "n_features", "n_rows"), [(1, 1, 1), (3, 6, 130), (16, 55, 256)])
+def test_weighted_sum(n_units, n_features, n_rows):
+    memory = jr.normal(jr.key(0), (2, n_units, n_features, n_rows))
+    weights = jr.normal(jr.key(1), (2, n_features, n_rows))
+    wanted = jax.vmap(jafa._sum_of_products)(memory, weights)
+    found = jax.vmap(lambda *a: kernels.weighted_sum(*a, interpret=True))(memory, weights)
+    assert jnp.allclose(found, wanted, rtol=1e-5, atol=1e-5 * n_features)
+
+
+def _drawn(n_rows, n_points, n_hidden):
+    keys = jr.split(jr.key(0), 5)
+    seen = jr.bernoulli(keys[0], 0.7, (2, n_rows, n_points)).astype(jnp.float32)
+    x = jr.normal(keys[1], seen.shape) * seen
+    directions = jr.normal(keys[2], (2, n_points, n_hidden))
+    bias, gradient = jr.normal(keys[3], (2, n_hidden)), jr.normal(keys[4], (2, n_rows, n_hidden))
+    return x, seen, directions, bias, gradient
