@@ -12,6 +12,8 @@ import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
+os.environ["SCIPY_ARRAY_API"] = "1"  # before SciPy is imported: one of scikit-learn's checks needs it
+
 # Before anything of the package is imported: shapes and types are checked in tests, and only there.
 # An int is a float to a type checker, so it is one here too.
 strict = ModuleType("ascertain_strict_types")
@@ -20,6 +22,9 @@ sys.modules[strict.__name__] = strict
 install_import_hook("ascertain", f"{strict.__name__}.check")
 
 import jax  # noqa: E402
+
+from ascertain import AcquisitionClassifier  # noqa: E402
+from tests.estimator_cases import patients  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -55,3 +60,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.fail(f"ASCERTAIN_REQUIRE lists {kind}, but {reason}")
             elif reason is not None:
                 pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def fitted() -> AcquisitionClassifier:
+    """The default method, on patients whose age is known."""
+    costs = {"scan": 5.0, "hat": 1.0}
+    model = AcquisitionClassifier(budget=6, costs=costs, known=["age"], effort="low", random_state=0)
+    return model.fit(*patients(400))

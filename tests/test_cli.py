@@ -138,6 +138,7 @@ def test_a_figure_that_cannot_be_written(
     assert "exact-study.png" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_number_of_jobs(tmp_path: Path) -> None:
     for jobs in ("1", "2"):
         command = ascertain_command("exact", *SMALL, "--jobs", jobs, "--out", str(tmp_path / jobs))

@@ -100,6 +100,7 @@ def test_routes_give_a_row_of_table_1(
 
 
 @REAL
+@pytest.mark.slow
 def test_one_split_has_no_standard_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ def test_train_prints_scores_and_writes_model_scores_and_figure(
 
 
 @REAL
+@pytest.mark.slow
 def test_saving_training_rows_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

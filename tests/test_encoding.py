@@ -244,7 +244,6 @@ def test_prices_panels_and_what_is_known() -> None:
         known=["age"],
     )
     assert [(action.name, action.columns, action.price) for action in encoding.actions] == [
-        ("age", ("age",), 0.0),
         ("colour", ("colour",), 0.5),
         ("visit", ("smoker", "scan"), 3.0),  # 1, unlisted, and 2
     ]
@@ -253,9 +252,8 @@ def test_prices_panels_and_what_is_known() -> None:
     assert float(problem.budget) == 3.5
     assert problem.action_names == encoding.action_names
     assert problem.feature_names == encoding.feature_names
-    np.testing.assert_array_equal(
-        problem.reveals.astype(int), [[1, 0, 0, 0, 0, 0], [0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1]]
-    )
+    np.testing.assert_array_equal(problem.reveals.astype(int), [[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1]])
+    np.testing.assert_array_equal(problem.known, [True] + 5 * [False])
     assert float(encoding.problem(2, ["a", "b", "c"]).budget) == 2
     with pytest.raises(InputError, match=r"budget of 0\.25 buys nothing: the cheapest action costs 0\.5"):
         encoding.problem(0.25, ["no", "yes"])
@@ -274,8 +272,24 @@ def test_costs_in_order_of_the_columns() -> None:
         }
 
 
-def test_everything_may_be_known() -> None:
-    assert float(fit_encoding([[1, 2]], known=["x0", "x1"]).problem(None, ["no", "yes"]).budget) == 0
+def test_known_columns_are_always_there_with_a_flag_where_training_rows_lacked_them() -> None:
+    table = pd.DataFrame({"age": [40, 50, None], "sex": ["f", "m", "f"], "scan": [0.5, None, 2.5]})
+    encoding = fit_encoding(table, known=["age", "sex"])
+    assert encoding.feature_names == ("age", "sex=f", "sex=m", "scan", "age missing")
+    x, available = encoding.transform(table)
+    np.testing.assert_array_equal(available[:, 3], [True, False, True])
+    assert np.delete(available, 3, axis=1).all()
+    np.testing.assert_array_equal(x[:, 0], [-1, 1, 0])  # at the mean where it is missing
+    np.testing.assert_array_equal(x[:, 4], [0, 0, 1])
+    problem = encoding.problem(None, ["no", "yes"])
+    np.testing.assert_array_equal(problem.known, [True, True, True, False, True])
+    pd.testing.assert_frame_equal(
+        encoding.inverse(x, available), table, check_dtype=False, check_categorical=False
+    )
+    never_seen, _ = encoding.transform(pd.DataFrame({"age": [45], "sex": [None], "scan": [1.0]}))
+    np.testing.assert_array_equal(never_seen[:, [1, 2, 4]], [[0, 0, 0]])
+    with pytest.raises(InputError, match="all columns are known, so there is nothing to acquire"):
+        fit_encoding([[1, 2]], known=["x0", "x1"])
 
 
 # What people type

@@ -9,7 +9,7 @@ from ascertain import kernels
 from ascertain.methods import jafa
 from ascertain.restoration import pvae
 
-_SHAPES = [(1, 1, 3), (7, 5, 20), (40, 63, 130)]
+_SHAPES = [(21, 6, 130)]  # multiples of nothing
 
 
 @pytest.mark.parametrize(("n_rows", "n_points", "n_hidden"), _SHAPES)
@@ -27,7 +27,7 @@ def test_sum_of_relus(n_rows, n_points, n_hidden):
         assert jnp.allclose(ours, plain, rtol=1e-5, atol=1e-5 * n_rows * n_points)
 
 
-@pytest.mark.parametrize(("n_units", "n_features", "n_rows"), [(1, 1, 1), (3, 6, 130), (16, 55, 256)])
+@pytest.mark.parametrize(("n_units", "n_features", "n_rows"), [(3, 6, 130)])
 def test_weighted_sum(n_units, n_features, n_rows):
     memory = jr.normal(jr.key(0), (2, n_units, n_features, n_rows))
     weights = jr.normal(jr.key(1), (2, n_features, n_rows))

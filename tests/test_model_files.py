@@ -208,9 +208,9 @@ def test_other_content_is_refused(content: bytes, complaint: str) -> None:
 
 def test_a_newer_schema_asks_for_an_update(shared: Path) -> None:
     raw = json.loads((shared / "model.json").read_bytes())
-    raw |= {"schema_version": 2, "something": "that we cannot know"}
+    raw |= {"schema_version": 3, "something": "that we cannot know"}
     for content in (seal(raw), json.dumps(raw).encode()):
-        with pytest.raises(StoreError, match=r"schema version 2, .* reads only up to 1; update"):
+        with pytest.raises(StoreError, match=r"schema version 3, .* reads only up to 2; update"):
             parse(content)
 
 

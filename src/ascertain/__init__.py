@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from ascertain.datasets import Dataset as Dataset
     from ascertain.datasets import from_frame as from_frame
     from ascertain.datasets import load as load
+    from ascertain.estimator import AcquisitionClassifier as AcquisitionClassifier
     from ascertain.evaluation import evaluate as evaluate
     from ascertain.evaluation import evaluate_soft as evaluate_soft
+    from ascertain.incomplete_evaluation import evaluate_incomplete as evaluate_incomplete
     from ascertain.methods import register as register
     from ascertain.missingness import MAR as MAR
     from ascertain.missingness import MCAR as MCAR
@@ -52,7 +54,9 @@ __version__ = "0.1.0"
 _ON_FIRST_USE = {
     "acquisition": ("acquire",),
     "datasets": ("Dataset", "from_frame", "load"),
+    "estimator": ("AcquisitionClassifier",),
     "evaluation": ("evaluate", "evaluate_soft"),
+    "incomplete_evaluation": ("evaluate_incomplete",),
     "methods": ("register",),
     "missingness": ("MAR", "MCAR", "LogisticMNAR", "SelfMNAR", "diagnose", "mask_tables"),
     "pipeline": ("Recipe", "train_policy"),

@@ -39,7 +39,13 @@ def tempered(
     return jax.nn.softmax(jnp.maximum(jnp.log(probabilities), LOWEST) / temperature)
 
 
-def fit_calibration(key: PRNGKeyArray, problem: Problem, predictor: Predictor, table: Table) -> Calibrated:
+def fit_calibration(
+    key: PRNGKeyArray,
+    problem: Problem,
+    predictor: Predictor,
+    table: Table,
+    weights: Float[np.ndarray, " classes"] | None = None,
+) -> Calibrated:
     """Fit the temperature to rows as they are met while features are acquired: with any part of them known.
 
     Parameters
@@ -52,6 +58,8 @@ def fit_calibration(key: PRNGKeyArray, problem: Problem, predictor: Predictor, t
         The predictor, written in JAX or not.
     table
         Validation rows; only what they have is looked at.
+    weights
+        What a row of each class counts, if the predictor was trained with such weights.
     """
     hiding, rates = jr.split(key)
     n_rows = table.x.shape[0]
@@ -61,12 +69,16 @@ def fit_calibration(key: PRNGKeyArray, problem: Problem, predictor: Predictor, t
     x = jnp.tile(table.x, (_COPIES, 1))
     flat = observed.reshape(-1, problem.n_features)
     probabilities = np.asarray(predictor(jnp.where(flat, x, 0.0), flat))
-    temperature = fit_temperature(probabilities, np.tile(np.asarray(table.y), _COPIES), _COPIES)
+    y = np.asarray(table.y)
+    counts = np.full(n_rows, 1.0) if weights is None else weights[y] * n_rows / weights[y].sum()
+    temperature = fit_temperature(probabilities, np.tile(y, _COPIES), np.tile(counts / _COPIES, _COPIES))
     return Calibrated(predictor, jnp.asarray(temperature, jnp.float32))
 
 
 def fit_temperature(
-    probabilities: Float[np.ndarray, "instances classes"], y: Int[np.ndarray, " instances"], copies: int = 1
+    probabilities: Float[np.ndarray, "instances classes"],
+    y: Int[np.ndarray, " instances"],
+    counts: Float[np.ndarray, " instances"] | None = None,
 ) -> float:
     """Give the temperature with the lowest log loss.
 
@@ -78,16 +90,17 @@ def fit_temperature(
         What was predicted.
     y
         What is true.
-    copies
-        How often each row is among them: copies of a row tell less than as many rows.
+    counts
+        What each prediction counts, in rows: copies of a row tell less than as many rows. By default 1.
     """
+    counts = np.ones(len(y)) if counts is None else counts
     logits = np.log(np.maximum(probabilities.astype(np.float64), np.finfo(np.float64).tiny))
 
     def loss(log_temperature: float) -> float:
         scaled = logits / np.exp(log_temperature)
         largest = scaled.max(axis=1, keepdims=True)
         total = largest[:, 0] + np.log(np.exp(scaled - largest).sum(axis=1))
-        return float(np.sum(total - scaled[np.arange(len(y)), y]) / copies + log_temperature**2)
+        return float(np.sum(counts * (total - scaled[np.arange(len(y)), y])) + log_temperature**2)
 
     found = minimize_scalar(loss, bounds=(-_LARGEST_LOG, _LARGEST_LOG), method="bounded")
     return float(np.exp(found.x))

@@ -1,8 +1,12 @@
 """How programs are compiled: options, and JAX's persistent cache, from which later processes load them."""
 
 import os
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import equinox as eqx
 import jax
 import pooch
 
@@ -59,3 +63,14 @@ def compiler_options() -> dict[str, bool | str]:
     if jax.default_backend() == "gpu":
         return {"xla_gpu_autotune_level": "0", "xla_gpu_enable_triton_gemm": False}
     return {"xla_backend_optimization_level": "1"}
+
+
+@cache
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function for each shape of its arrays, with `compiler_options`.
+
+    Not to be called while a module is imported, as it asks what devices there are.
+    """
+    options: dict[str, Any] = {"compiler_options": compiler_options()}  # unknown to Equinox's annotations
+    jitted: Callable[..., Any] = eqx.filter_jit(function, **options)
+    return jitted

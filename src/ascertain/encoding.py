@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Float32, Float64
 
-from ascertain.checks import check_budget, check_costs, check_names
+from ascertain.checks import check_costs, check_names
 from ascertain.columns import Column, as_array, as_frame, is_table, learn, read, table_cells
 from ascertain.datasets.frame import by_name, members_of, prices_of
 from ascertain.datasets.real import panels
@@ -41,6 +41,7 @@ class _Record(Strict):
     columns: tuple[Column, ...]
     actions: tuple[Action, ...]
     known: tuple[str, ...]
+    flagged: tuple[str, ...]
     named: bool
 
 
@@ -53,9 +54,13 @@ class Encoding:
     columns
         The columns of the training table, in its order.
     actions
-        What can be acquired: a panel of columns, or one column. Each column belongs to one action.
+        What can be acquired: a panel of columns, or one column. Each column belongs to one action, or is
+        known.
     known
-        The columns that are observed from the start; their actions are free.
+        The columns that are observed from the start; no action reveals their features.
+    flagged
+        Those known columns that some training rows lacked. They have one more feature, which tells whether
+        a row lacks them; the others are at their means in such a row.
     named
         Whether the training table named its columns, as a DataFrame does and an array does not.
     """
@@ -63,6 +68,7 @@ class Encoding:
     columns: tuple[Column, ...]
     actions: tuple[Action, ...]
     known: tuple[str, ...]
+    flagged: tuple[str, ...]
     named: bool
 
     def __post_init__(self) -> None:
@@ -76,19 +82,20 @@ class Encoding:
             for name, count in Counter(names).most_common(1):
                 if count > 1:
                     raise InputError(f"two {what} would be called {name!r}; rename a column or a category")
-        acquired = Counter(column for action in self.actions for column in action.columns)
-        if not self.columns or acquired != Counter(column.name for column in self.columns):
-            raise InputError("each column must belong to one action")
+        placed = Counter([column for action in self.actions for column in action.columns] + [*self.known])
+        if not self.columns or placed != Counter(column.name for column in self.columns):
+            raise InputError("each column must belong to one action, or be known")
+        if not self.actions:
+            raise InputError("all columns are known, so there is nothing to acquire; take some out of known")
+        if not set(self.flagged) <= set(self.known):
+            raise InputError("only known columns can be flagged where they are missing")
         check_costs([action.price for action in self.actions], [repr(action.name) for action in self.actions])
-        free = {action.columns for action in self.actions if action.price == 0}
-        for name in self.known:
-            if (name,) not in free:
-                raise InputError(f"the known column {name!r} must be a free action of its own")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features, in the order of `transform`."""
-        return tuple(feature for column in self.columns for feature in column.features)
+        flags = (f"{name} missing" for name in self.flagged)
+        return (*(feature for column in self.columns for feature in column.features), *flags)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -104,6 +111,11 @@ class Encoding:
         mean = [each for column in self.columns for each in column.mean]
         return np.array([mean, [each for column in self.columns for each in column.scale]])
 
+    @cached_property
+    def _owners(self) -> list[str]:
+        """The column of each feature but the flags."""
+        return [column.name for column in self.columns for _ in column.features]
+
     def transform(
         self,
         X: Any,  # noqa: N803 - as scikit-learn calls it
@@ -115,8 +127,9 @@ class Encoding:
         The columns of a DataFrame are matched by name, in any order, and those of an array by position. As
         with scikit-learn's estimators, a table that lacks columns or has others besides is refused; one
         that comes to an encoding of an unnamed array may call its columns as it likes. A column that was
-        never measured in training is never available, as nothing can be concluded from it. No value is
-        further from the mean than `MOST_DEVIATIONS`.
+        never measured in training is never available, as nothing can be concluded from it. Known columns
+        always are: at their means where a row lacks them. No value is further from the mean than
+        `MOST_DEVIATIONS`.
 
         Parameters
         ----------
@@ -130,22 +143,32 @@ class Encoding:
         mean, scale = self._moments
         with np.errstate(over="ignore"):  # infinities are cut off as well
             x = np.clip((raw - mean) / scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
-        return np.where(available, x, 0.0).astype(np.float32), available
+        x = np.where(available, x, 0.0).astype(np.float32)
+        if not self.known:
+            return x, available
+        places = [self._owners.index(name) for name in self.flagged]
+        x = np.hstack([x, ~available[:, places]], dtype=np.float32)
+        available = available | np.isin(self._owners, self.known)
+        return x, np.hstack([available, np.ones((len(x), len(places)), bool)])
 
     def inverse(
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> pd.DataFrame:
         """Give the table of which `x` are the features, in its own units; of categories, the likeliest."""
-        if x.shape != available.shape or x.shape[1:] != self._moments.shape[1:]:
-            raise InputError(f"x and available must have {self._moments.shape[1]} features, got {x.shape}")
+        n_features, n_flags = len(self.feature_names), len(self.flagged)
+        if x.shape != available.shape or x.shape[1:] != (n_features,):
+            raise InputError(f"x and available must have {n_features} features, got {x.shape}")
         mean, scale = self._moments
-        raw = x.astype(np.float64) * scale + mean
+        flags = dict(zip(self.flagged, x[:, n_features - n_flags :].T, strict=True))
+        raw = x[:, : n_features - n_flags].astype(np.float64) * scale + mean
         table: dict[str, Any] = {}
         start = 0
         for column in self.columns:
             block = slice(start, start + len(column.features))
             start = block.stop
             there = available[:, block].all(axis=1)
+            if column.name in flags:
+                there = there & (flags[column.name] < 0.5)
             if column.categories is not None:
                 codes = np.where(there, raw[:, block].argmax(axis=1), -1)
                 table[column.name] = pd.Categorical.from_codes(codes, pd.Index(column.categories))
@@ -161,19 +184,16 @@ class Encoding:
         A panel can be acquired without those of its columns that were never measured in training.
         """
         empty = {column.name for column in self.columns if column.kind == "empty"}
-        owners = [column.name for column in self.columns for _ in column.features]
+        owners = [*self._owners, *self.flagged]
         reveals = [
             np.isin(owners, list(set(action.columns) - empty or set(action.columns)))
             for action in self.actions
         ]
         prices = np.array([action.price for action in self.actions])
-        bought = np.array([not set(action.columns) <= set(self.known) for action in self.actions])
-        if budget is not None and bought.any():
-            check_budget(budget, prices[bought])  # free actions must not hide that it buys nothing
         return Problem(
             np.array(reveals),
             prices,
-            prices[bought].sum() if budget is None else budget,
+            prices.sum() if budget is None else budget,
             len(class_names),
             action_names=self.action_names,
             feature_names=self.feature_names,
@@ -272,7 +292,7 @@ def fit_encoding(
         Panels (a dict): a name and the columns that are acquired together under it. A panel costs what
         `costs` says of its name or, where it says nothing, what its columns cost together.
     known
-        Columns that are observed from the start: they cost nothing, whatever `costs` says.
+        Columns that are observed from the start, at no cost: they are no actions.
     feature_names
         What to call the columns of an array instead.
 
@@ -282,12 +302,12 @@ def fit_encoding(
     >>> patients = pd.DataFrame({"age": [40, 50, None], "sex": ["f", "m", "f"], "scan": [0.5, None, 2.5]})
     >>> encoding = fit_encoding(patients, costs={"scan": 9.5}, known=["age"])
     >>> encoding.feature_names
-    ('age', 'sex=f', 'sex=m', 'scan')
+    ('age', 'sex=f', 'sex=m', 'scan', 'age missing')
     >>> x, available = encoding.transform(patients[1:])
-    >>> x[:, 0].tolist(), available[:, 0].tolist()
-    ([1.0, 0.0], [True, False])
+    >>> x[:, 0].tolist(), available[:, 3].tolist()
+    ([1.0, 0.0], [False, True])
     >>> encoding.problem(None, ["healthy", "sick"]).costs.tolist()
-    [0.0, 1.0, 9.5]
+    [1.0, 9.5]
     >>> encoding.parse("scan", " 1,75 "), encoding.parse("sex", "F"), encoding.outside("age", 51)
     (1.75, 'f', True)
     """
@@ -303,14 +323,16 @@ def fit_encoding(
 
     members = _panels(groups, table.columns)
     free = _known(known, table.columns, members)
-    prices = _prices(costs, members, table.columns) | dict.fromkeys(free, 0.0)
+    prices = _prices(costs, members, table.columns)
     return Encoding(
         columns=tuple(learn(str(name), column) for name, column in table.items()),
         actions=tuple(
             Action(name, together, prices[name])
             for name, together in panels(list(table.columns), members).items()
+            if name not in free
         ),
         known=free,
+        flagged=tuple(name for name in free if table[name].isna().any()),
         named=named or feature_names is not None,
     )
 

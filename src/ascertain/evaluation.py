@@ -85,7 +85,7 @@ def evaluate(
         `mean_acquisitions`, `forced_stop_rate` and `n_rows`.
     """
     problem.check(table)
-    amounts = _check_budgets(problem, budgets)
+    amounts = check_budgets(problem, budgets)
     rows = sample_rows(table, max_rows, seed)
     key = jr.key(seed) if key is None else key
     reached = reach(key, policy, problem, rows, amounts.tolist(), protocol=protocol)
@@ -156,6 +156,23 @@ def reach(
         n_steps=most_steps(problem, budgets),
         separate=needs_separate_rollouts(problem, protocol),
     )
+
+
+def episodes(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budget: float,
+    *,
+    protocol: Protocol = PAPER,
+    key: PRNGKeyArray | None = None,
+) -> Episodes:
+    """Let a policy acquire for every row at one budget, and give the steps; see `evaluate`."""
+    there = _at(problem.without_names(), jnp.asarray(budget, jnp.float32))
+    n_steps = most_steps(problem, [budget])
+    key = jr.key(0) if key is None else key
+    found: Episodes = _acquire(key, policy.at(there.budget), there, table, protocol, n_steps)
+    return found
 
 
 def curve(
@@ -347,6 +364,7 @@ def frequency_table(
 
 # One program for each shape: budgets, rows and parameters are arguments.
 _acquired = jax.jit(Episodes.acquired, static_argnums=1)
+_acquire = eqx.filter_jit(acquire)
 _outcomes = eqx.filter_jit(outcomes)
 _soft_outcomes = eqx.filter_jit(soft_outcomes)
 _predict_in_jax = eqx.filter_jit(predict_in_jax)
@@ -397,7 +415,8 @@ def _within(problem: Problem, episodes: Episodes, protocol: Protocol) -> Episode
     return Episodes(jnp.where(fits, episodes.choices, 0), spent, forced)
 
 
-def _check_budgets(problem: Problem, budgets: Sequence[float] | None) -> Float[np.ndarray, " points"]:
+def check_budgets(problem: Problem, budgets: Sequence[float] | None) -> Float[np.ndarray, " points"]:
+    """Give the budgets, or the problem's own where there are none; raise where one is no amount."""
     if budgets is None:
         return np.array([float(str(np.asarray(problem.budget)))])  # 0.3, not the 0.30000001 that is nearest
     amounts = check_numbers("budgets", budgets, ndim=1)

@@ -34,7 +34,7 @@ from ascertain.protocol import Protocol
 JSON_NAME = "model.json"
 TENSORS_NAME = "model.safetensors"
 KIND: Literal["ascertain model"] = "ascertain model"
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2  # 1 had no restorer
 REMEDY = "get a fresh copy of the folder, or save the model again"
 
 _LARGEST_JSON = 64 * 2**20  # bytes; a header takes some thousands
@@ -113,6 +113,30 @@ class PredictorRecord(Strict):
     hidden: tuple[PositiveInt, ...]
 
 
+class PVAERecord(Strict):
+    """The size of a Partial VAE."""
+
+    kind: Literal["pvae"] = "pvae"
+    latent: PositiveInt
+    embedding: PositiveInt
+    point_hidden: PositiveInt
+    encoder: tuple[PositiveInt, ...]
+    decoder: tuple[PositiveInt, ...]
+    classifier: tuple[PositiveInt, ...]
+    noisy: bool
+
+
+class HotDeckRecord(Strict):
+    """The size of a hot deck."""
+
+    kind: Literal["hotdeck"] = "hotdeck"
+    donors: PositiveInt
+    neighbours: PositiveInt | None
+
+
+RestorerRecord = Annotated[PVAERecord | HotDeckRecord, Field(discriminator="kind")]
+
+
 class Provenance(Strict):
     """Where a model comes from."""
 
@@ -139,7 +163,7 @@ class Header(Strict):
     """What `model.json` holds, besides the digest of itself."""
 
     kind: Literal["ascertain model"] = KIND
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1, 2] = SCHEMA_VERSION
     method: MethodRecord
     settings: JsonValue
     state: State
@@ -148,6 +172,7 @@ class Header(Strict):
     train_rows: PositiveInt
     valid_rows: PositiveInt
     predictor: PredictorRecord | None
+    restorer: RestorerRecord | None = None
     preprocessing: dict[str, JsonValue] | None
     provenance: Provenance
     tensors: TensorsRecord
@@ -186,12 +211,7 @@ def first_finding(error: Exception) -> str:
 def parse(file: Path, content: bytes) -> Header:
     """Read the content of `model.json`; refuse what was not written so."""
     try:
-        raw = json.loads(
-            content.decode(),
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-        )
+        raw = plain_json(content)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is damaged: it is not valid JSON ({error}); {REMEDY}") from error
     if not isinstance(raw, dict) or raw.get("kind") != KIND:
@@ -208,6 +228,16 @@ def parse(file: Path, content: bytes) -> Header:
         return Header.model_validate_json(canonical(raw))
     except ValidationError as error:
         raise StoreError(f"{file} cannot be used: {first_finding(error)}; {REMEDY}") from error
+
+
+def plain_json(content: bytes) -> Any:
+    """Read JSON; raises a `ValueError` or a `RecursionError`, also where most readers would look away."""
+    return json.loads(
+        content.decode(),
+        object_pairs_hook=_without_duplicates,
+        parse_constant=_refuse_constant,
+        parse_float=_finite,
+    )
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -75,7 +75,12 @@ class MaskedMLP(eqx.Module):
 
 
 def fit_predictor(
-    key: PRNGKeyArray, problem: Problem, train_table: Table, valid_table: Table, settings: Settings
+    key: PRNGKeyArray,
+    problem: Problem,
+    train_table: Table,
+    valid_table: Table,
+    settings: Settings,
+    weights: Float[Array, " classes"] | None = None,
 ) -> MaskedMLP:
     """Train the masked MLP on random subsets of the features that each row has.
 
@@ -93,10 +98,13 @@ def fit_predictor(
         Complete data, or data with native holes, which are never looked at.
     settings
         How to train.
+    weights
+        What a row of each class counts; by default the inverse of its frequency, as in the paper.
     """
     building, training = jr.split(key)
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_classes)
-    weights = class_weights(train_table.y, problem.n_classes)
+    if weights is None:
+        weights = class_weights(train_table.y, problem.n_classes)
 
     def loss(network: MLP, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
         hiding, choosing, dropping = jr.split(key, 3)
@@ -139,15 +147,40 @@ class SklearnPredictor:
         self.estimator = estimator
         self.n_classes = n_classes
 
-    def fit(self, key: PRNGKeyArray, table: Table, copies: int = 8) -> "SklearnPredictor":
-        """Fit on the rows as they are and on copies with features hidden, at a rate of each row's own."""
+    def fit(
+        self,
+        key: PRNGKeyArray,
+        table: Table,
+        copies: int = 8,
+        *,
+        problem: Problem | None = None,
+        weights: Float[np.ndarray, " classes"] | None = None,
+    ) -> "SklearnPredictor":
+        """Fit on the rows as they are and on copies with features hidden, at a rate of each row's own.
+
+        Parameters
+        ----------
+        key
+            The random key: what is hidden.
+        table
+            The training rows.
+        copies
+            How many copies of each row.
+        problem
+            Says what is known from the start, which is not hidden.
+        weights
+            What a row of each class counts, for classifiers whose `fit` takes `sample_weight`.
+        """
         rng = np.random.default_rng(np.asarray(jr.key_data(key)).ravel())
         x, available = np.asarray(table.x), np.asarray(table.available)
         hidden = rng.random((copies, *x.shape)) < rng.uniform(0, 0.9, (copies, len(x), 1))
+        if problem is not None:
+            hidden &= ~np.asarray(problem.known)
         observed = np.concatenate([available[None], available & ~hidden]).reshape(-1, x.shape[1])
         rows = np.where(observed, np.tile(x, (copies + 1, 1)), np.nan)
+        y = np.tile(np.asarray(table.y), copies + 1)
         try:
-            self.estimator.fit(rows, np.tile(np.asarray(table.y), copies + 1))
+            self.estimator.fit(rows, y, **({} if weights is None else {"sample_weight": weights[y]}))
         except ValueError as error:
             raise InputError(
                 f"{type(self.estimator).__name__} cannot be fitted to rows with NaN ({error}); use a "
@@ -157,10 +190,36 @@ class SklearnPredictor:
 
     def __call__(self, x: Any, observed: Any) -> Float[Array, "instances classes"]:
         """Give class probabilities."""
-        rows = np.where(np.asarray(observed), np.asarray(x), np.nan)
-        probabilities = np.zeros((len(rows), self.n_classes), np.float32)
-        probabilities[:, self.estimator.classes_] = self.estimator.predict_proba(rows)
-        return jnp.asarray(probabilities)
+        return jnp.asarray(self.ask(np.asarray(x), np.asarray(observed)))
+
+    def ask(
+        self, x: Float[np.ndarray, "*batch features"], observed: Bool[np.ndarray, "*batch features"]
+    ) -> Float[np.ndarray, "*batch classes"]:
+        """Give class probabilities without JAX, of any number of batches at once."""
+        rows = np.where(observed, x, np.nan)
+        probabilities = np.zeros((rows[..., 0].size, self.n_classes), np.float32)
+        probabilities[:, self.estimator.classes_] = self.estimator.predict_proba(
+            rows.reshape(-1, x.shape[-1])
+        )
+        return probabilities.reshape(*rows.shape[:-1], self.n_classes)
+
+
+class HostPredictor(eqx.Module):
+    """A scikit-learn predictor inside compiled programs, which call back for its probabilities."""
+
+    predictor: SklearnPredictor = eqx.field(static=True)
+
+    def __call__(
+        self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
+    ) -> Float[Array, "instances classes"]:
+        """Give class probabilities."""
+
+        def ask(x: Any, observed: Any) -> Any:
+            return self.predictor.ask(np.asarray(x), np.asarray(observed))
+
+        shape = jax.ShapeDtypeStruct((x.shape[0], self.predictor.n_classes), jnp.float32)
+        asked: Array = jax.pure_callback(ask, shape, x, observed, vmap_method="broadcast_all")
+        return asked
 
 
 def _inputs(

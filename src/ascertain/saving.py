@@ -48,6 +48,8 @@ from ascertain.policy import Policy
 from ascertain.predictor import MaskedMLP, Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
+from ascertain.restoration import HotDeck, Restorer
+from ascertain.restorer_records import abstract_table, restorer_like, restorer_record
 
 
 def _now() -> datetime:
@@ -74,6 +76,8 @@ class SavedModel:
         What the random key was made of.
     predictor
         The fixed predictor that it was fitted and is to be used with; None if there is none.
+    restorer
+        What completes rows: a `PVAERestorer` or a `HotDeck`; None if there is none.
     preprocessing
         How rows are prepared: any JSON object, for instance with the mean and deviation of each feature.
         It is kept as it is.
@@ -111,14 +115,15 @@ class SavedModel:
     data_hash: str
     seed: int
     predictor: Predictor | None = None
+    restorer: Restorer | None = None
     preprocessing: dict[str, Any] | None = None
     package_version: str = __version__
     created: datetime = field(default_factory=_now)
 
     @property
     def contains_training_rows(self) -> bool:
-        """Whether the policy holds the training rows themselves."""
-        return registry.get(self.method).keeps_rows
+        """Whether the policy or the restorer holds the training rows themselves."""
+        return registry.get(self.method).keeps_rows or isinstance(self.restorer, HotDeck)
 
 
 def hash_table(table: Table) -> str:
@@ -135,23 +140,25 @@ def save_model(path: str | Path, model: SavedModel) -> None:
     """Write a model into a folder, in place of one that is there already.
 
     However this ends, the folder then holds the old model or the new one. What is to be written is read
-    back before, and must give the same model. If the policy holds the training rows, a warning says so.
+    back before, and must give the same model. If it holds the training rows, a warning says so.
 
     Parameters
     ----------
     path
         The folder; it is made if it is not there.
     model
-        The model. The predictor must be one of `fit_predictor`, or None.
+        The model. The predictor must be one of `fit_predictor`, or None; the restorer one of `fit_pvae` or
+        `fit_hotdeck`, or None.
     """
     folder = Path(path)
     method = registry.get(model.method)
     header, tensors = _encode(method, model)
     _rehearse(method, header, tensors, model)
     if header.provenance.contains_training_rows:
+        user = f"{model.method} decides by" if method.keeps_rows else "the hot deck completes others from"
         message = (
-            f"{folder} will hold the {model.train_rows:,} training rows themselves, because {model.method} "
-            "decides by them; do not give it to anybody who may not see the data"
+            f"{folder} will hold the {model.train_rows:,} training rows themselves, because {user} them; do "
+            "not give it to anybody who may not see the data"
         )
         warnings.warn(message, UserWarning, stacklevel=2)
     write_files(folder, header, tensors)
@@ -194,13 +201,15 @@ class _Learned(NamedTuple):
 
     policy: Any
     predictor: Any
+    restorer: Any
 
 
 def _encode(method: Method, model: SavedModel) -> tuple[Header, bytes]:
     """Give the content of both files."""
     method.check_state(model.state)
     predictor = _check_predictor(model.predictor)
-    tensors = _pack(_Learned(model.policy, predictor))
+    restorer = None if model.restorer is None else restorer_record(model.restorer)
+    tensors = _pack(_Learned(model.policy, predictor, model.restorer))
     try:
         header = Header(
             method=MethodRecord(name=method.name, module=method.fit.__module__),
@@ -211,13 +220,14 @@ def _encode(method: Method, model: SavedModel) -> tuple[Header, bytes]:
             train_rows=check_count("train_rows", model.train_rows, least=1),
             valid_rows=check_count("valid_rows", model.valid_rows, least=1),
             predictor=None if predictor is None else PredictorRecord(hidden=_hidden(predictor)),
+            restorer=restorer,
             preprocessing=model.preprocessing,
             provenance=Provenance(
                 package_version=model.package_version,
                 created=model.created,
                 data_hash=model.data_hash,
                 seed=check_count("seed", model.seed, least=0),
-                contains_training_rows=method.keeps_rows,
+                contains_training_rows=model.contains_training_rows,
             ),
             tensors=TensorsRecord.of(tensors),
         )
@@ -248,6 +258,7 @@ def _decode(method: Method, header: Header, tensors: bytes) -> SavedModel:
         data_hash=header.provenance.data_hash,
         seed=header.provenance.seed,
         predictor=learned.predictor,
+        restorer=learned.restorer,
         preprocessing=header.preprocessing,
         package_version=header.provenance.package_version,
         created=header.provenance.created,
@@ -312,7 +323,7 @@ def _find_method(file: Path, header: Header) -> Method:
 def _skeleton(method: Method, settings: Any, problem: Problem, header: Header) -> _Learned:
     """Trace the fit for the structure of what it gives, with shapes in place of arrays."""
     key = jr.key(0)
-    train, valid = (_abstract_table(problem, rows) for rows in (header.train_rows, header.valid_rows))
+    train, valid = (abstract_table(problem, rows) for rows in (header.train_rows, header.valid_rows))
     predictor = pretrained = None
     if header.predictor is not None:
         sizes = (2 * problem.n_features, *header.predictor.hidden, problem.n_classes)
@@ -324,16 +335,8 @@ def _skeleton(method: Method, settings: Any, problem: Problem, header: Header) -
     policy = eqx.filter_eval_shape(
         fit, key, problem, train, valid, predictor=predictor, pretrained=pretrained
     )
-    return _Learned(policy, predictor)
-
-
-def _abstract_table(problem: Problem, n_rows: int) -> Table:
-    """Give the shape of a table, which takes no memory however many rows are recorded."""
-    one_row = Table(np.zeros((1, problem.n_features)), [0], n_classes=problem.n_classes)
-    abstract: Table = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((n_rows, *leaf.shape[1:]), leaf.dtype), one_row
-    )
-    return abstract
+    restorer = None if header.restorer is None else restorer_like(header.restorer, problem)
+    return _Learned(policy, predictor, restorer)
 
 
 def _leaves(learned: _Learned) -> list[tuple[str, Any]]:

@@ -24,7 +24,7 @@ def draw_frequencies(shares: pd.DataFrame, title: str) -> Figure:
     table = table.reindex(pd.unique(shares["action"]))
     taken = table[table.sum(axis=1) > 0]
     n_never = len(table) - len(taken)
-    height = max(1.8, 0.14 * len(taken) + 1.0)
+    height = max(2.4, 0.14 * len(taken) + 1.0)
     figure = Figure(figsize=(TEXT_WIDTH, height), layout="constrained")
     axes = figure.subplots()
     if len(taken):

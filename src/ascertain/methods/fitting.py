@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ascertain.acquisition import legal_actions
+from ascertain.compilation import compiled
 from ascertain.errors import InputError
 from ascertain.methods.registry import State, get
 from ascertain.policy import Policy
@@ -78,12 +78,12 @@ def fit(
         settings = method.settings_for(problem, protocol, dataset)
     settings = method.completed(settings, problem, protocol)
     plain = problem.without_names()
-    return _fit(
+    fitted: Policy = compiled(_fit)(
         method.fit, key, plain, train_table, valid_table, predictor, pretrained, settings, state, protocol
     )
+    return fitted
 
 
-@eqx.filter_jit
 def _fit(
     fit_method: Any,
     key: PRNGKeyArray,

@@ -168,17 +168,54 @@ def fit_pvae(
 
 
 class PVAERestorer(eqx.Module):
-    """Restores with one draw of the latent code per row; the decoder's mean, without observation noise.
+    """Restores with one draw of the latent code per row; in the paper the decoder's mean, without noise.
 
     `see_label=False` is the label-free variant; a model fitted on complete data makes the oracle variant.
+    With `noise` (see `observation_noise`) values vary about the decoder's mean, as those of rows do.
     """
 
     model: PVAE
     see_label: bool = eqx.field(static=True, default=True)
+    noise: Float[Array, " features"] | None = None  # standard deviations
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
         """Decode one latent code per row."""
-        return self.model.reconstruct(key, table, see_label=self.see_label)
+        if self.noise is None:
+            return self.model.reconstruct(key, table, see_label=self.see_label)
+        decoding, varying = jr.split(key)
+        decoded = self.model.reconstruct(decoding, table, see_label=self.see_label)
+        return decoded + self.noise[None] * jr.normal(varying, decoded.shape)
+
+
+def observation_noise(
+    key: PRNGKeyArray, problem: Problem, model: PVAE, table: Table
+) -> Float[Array, " features"]:
+    """Say how much noise makes draws vary as much about their mean as the values do that they stand for.
+
+    Can be jitted.
+
+    Parameters
+    ----------
+    key
+        The random key.
+    problem
+        Says what is hidden together.
+    model
+        Fitted on other rows.
+    table
+        Rows; half of the actions that they have are hidden, and compared with what is decoded.
+    """
+    hiding, *drawing = jr.split(key, 3)
+    shown = problem.observed(jr.bernoulli(hiding, 0.5, (table.x.shape[0], problem.n_actions)))
+    seen = table.with_cells(table.x, table.available & shown)
+    compared = table.available & ~shown
+    one, other = (model.reconstruct(k, seen, see_label=False) for k in drawing)
+    # With v the variance of draws and r that of values about the mean of draws, a draw is off by v + r, and
+    # two draws differ by 2 v: this is r - v on average.
+    squares = ((one - table.x) ** 2 + (other - table.x) ** 2) / 2 - (one - other) ** 2
+    count = jnp.maximum(compared.sum(axis=0), 1)
+    variance = jnp.sum(jnp.where(compared, squares, 0.0), axis=0) / count
+    return jnp.sqrt(jnp.maximum(variance, 0.0))
 
 
 def _row_losses(

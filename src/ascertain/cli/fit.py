@@ -1,0 +1,224 @@
+"""Fitting a policy to a user's own table."""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.tree import Tree
+
+from ascertain.cli.app import app, console, errors, progress_bar, warn
+from ascertain.errors import InputError
+
+if TYPE_CHECKING:
+    from ascertain.practice.fit_report import FitReport
+    from ascertain.practice.leaderboard import Candidate, Leaderboard
+    from ascertain.practice.policy_tree import Branch
+
+_FORKS = 3  # of the policy's first steps, in the terminal
+
+
+@app.command(
+    epilog="""
+Examples:
+
+`ascertain fit patients.csv --target died --costs prices.csv --budget 30 --out model`
+
+`ascertain fit patients.csv --target died --known age,sex --groups panels.json --effort low --out model`
+
+`ascertain fit patients.csv --target died --method jafa --state sm --treatment restricted --out model`
+"""
+)
+def fit(
+    table: Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")],
+    target: Annotated[str, typer.Option(help="The column of classes.")],
+    out: Annotated[Path, typer.Option(help="The folder for the model and its report.")],
+    costs: Annotated[
+        Path | None,
+        typer.Option(help="A CSV file of names and costs.", show_default="each action costs 1"),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="What may be spent on one row.", show_default="the sum of all costs")
+    ] = None,
+    known: Annotated[str, typer.Option(help="Columns that are known from the start, as a,b,c.")] = "",
+    groups: Annotated[
+        Path | None,
+        typer.Option(help="What is bought together: a CSV file column,group, or JSON by group."),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Fit this method only.", show_default="gdfs, dime and a fixed panel"),
+    ] = None,
+    state: Annotated[str, typer.Option(help="With --method: s, or sm to see what a row lacks.")] = "s",
+    treatment: Annotated[
+        str, typer.Option(help="With --method: train on restored or restricted data.")
+    ] = "restored",
+    restorer: Annotated[str, typer.Option(help="What fills holes: pvae or hotdeck.")] = "pvae",
+    effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
+    test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
+    sep: Annotated[
+        str | None, typer.Option(help="What separates cells.", show_default="found by itself")
+    ] = None,
+    na: Annotated[
+        list[str] | None,
+        typer.Option(help="A text that means 'not measured', besides ?, NA and empty; can be repeated."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into a folder that holds other things.")
+    ] = False,
+) -> None:
+    """Learn from a table with holes what to measure next, compare a few policies, and save the best.
+
+    Holds out test rows, fits each policy to the others, chooses by validation rows, and tells how well all of
+    them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
+    """
+    from ascertain.analysis.report.provenance import file_hash
+    from ascertain.practice.fit_report import report_fit
+    from ascertain.practice.held_out import hold_out
+    from ascertain.practice.leaderboard import check_candidates, compare, stages
+    from ascertain.practice.price_lists import read_panels, read_prices
+    from ascertain.practice.tables import read_user_table
+
+    check_folder(out, force=force)
+    candidates = _candidates(method, state, treatment)
+    for warning in check_candidates(candidates, restorer, effort):
+        warn(warning)
+    data = hold_out(
+        read_user_table(table, target, separator=sep, markers=na or ()),
+        costs=None if costs is None else read_prices(costs),
+        groups=None if groups is None else read_panels(groups),
+        known=[name.strip() for name in known.split(",") if name.strip()],
+        budget=budget,
+        test_fraction=test_fraction,
+        seed=seed,
+    )
+    for name, reason in data.aside.items():
+        warn(f"Column {name!r} is left out: {reason}.")
+    with _stages_shown(stages(candidates, restorer)) as on_stage:
+        board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
+    with errors.status("Writing the report"):
+        report = report_fit(
+            data, board, restorer=restorer, effort=effort, seed=seed, file_hash=file_hash(table)
+        )
+        _write(report, out)
+    _print_report(report, out)
+
+
+def check_folder(out: Path, *, force: bool) -> None:
+    """Raise where a folder for a model holds something else."""
+    from ascertain.model_files import JSON_NAME, KIND
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; --out names a folder")
+    if force or not out.exists() or not any(out.iterdir()):
+        return
+    try:
+        content = json.loads((out / JSON_NAME).read_text(encoding="utf-8"))
+        ours = isinstance(content, dict) and content.get("kind") == KIND
+    except (OSError, ValueError):
+        ours = False
+    if not ours:
+        raise InputError(
+            f"{out} holds files but no model of ascertain; name another folder, or add --force to write "
+            "into this one"
+        )
+
+
+def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Candidate]":
+    from ascertain.practice.leaderboard import DEFAULTS, Candidate
+
+    if method is not None:
+        return (Candidate(method, state, treatment),)
+    if (state, treatment) != ("s", "restored"):
+        raise InputError("--state and --treatment are about one method; name it with --method")
+    return DEFAULTS
+
+
+@contextmanager
+def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
+    """Give what to call with each stage's name as it begins, and with its time when it ends."""
+    with progress_bar() as bar:
+        task = bar.add_task("", total=len(stages))
+
+        def show(text: str) -> None:
+            if text in stages:
+                bar.update(task, description=text)
+            else:
+                bar.console.print(f"[dim]{escape(text)}[/]", highlight=False)
+                bar.advance(task)
+
+        try:
+            yield show
+        except KeyboardInterrupt:
+            bar.stop()
+            errors.print("Interrupted. Nothing was written.")
+            raise typer.Exit(130) from None
+
+
+def _write(report: "FitReport", out: Path) -> None:
+    """Write the model, and the page beside it."""
+    from ascertain.files import replacing
+    from ascertain.practice.fit_report import render
+    from ascertain.practice.leaderboard import as_classifier
+
+    page = render(report)
+    settings = {"restorer": report.restorer, "effort": report.effort}
+    model = as_classifier(report.data, report.board.best, seed=report.seed, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it holds training rows was said before
+        model.save(out)
+    with replacing(out / "report.html") as temporary:
+        temporary.write_text(page, encoding="utf-8", newline="\n")
+
+
+def _print_report(report: "FitReport", out: Path) -> None:
+    from ascertain.practice.fit_words import choice_sentences
+
+    _print_leaderboard(report.board)
+    for sentence in choice_sentences(report.data, report.board):
+        console.print(Padding(escape(sentence), (0, 0, 1, 0)), highlight=False)
+    tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.faithful:.0%} of rows go exactly so)[/]")
+    _add_branches(tree, report.tree.branches, _FORKS)
+    console.print(tree, highlight=False)
+    console.print()
+    console.print(f"Report  {escape(str(out / 'report.html'))}", highlight=False, soft_wrap=True)
+    console.print(f"Use it  ascertain consult {escape(str(out))}", highlight=False, soft_wrap=True)
+
+
+def _print_leaderboard(board: "Leaderboard") -> None:
+    from ascertain.practice.fit_words import ESTIMATES, score_text
+
+    budget = board.budgets[-1]
+    printed = Table(
+        "", "AUROC, estimated", "AUROC, rows as they are", "mean cost", box=None, padding=(0, 2, 0, 0)
+    )
+    for contender in board.contenders:
+        best = contender is board.best
+        printed.add_row(
+            f"{'[bold]' if best else ''}{escape(contender.candidate.name)}",
+            score_text(contender.score(budget, "dr")),
+            score_text(contender.score(budget, "restricted")),
+            f"{contender.score(budget, board.reported, 'mean_cost').estimate:.3g}",
+        )
+    console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]", highlight=False)
+    console.print(printed, highlight=False)
+    console.print(
+        f"[dim]Estimated: if everything could be bought. Costs: {ESTIMATES[board.reported]}.[/]\n",
+        highlight=False,
+    )
+
+
+def _add_branches(tree: Tree, branches: "Sequence[Branch]", depth: int) -> None:
+    """Print so many forks; the page has them all."""
+    for branch in branches if depth else ():
+        first = "first: " if depth == _FORKS else "then: "
+        condition = f"if {branch.condition}: " if branch.condition else first
+        label = f"{escape(condition)}[bold]{escape(branch.words)}[/] [dim]{branch.numbers}[/]"
+        _add_branches(tree.add(label), branch.then, depth - 1)

@@ -1,0 +1,144 @@
+"""For a person with a table of their own."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from ascertain.cli.app import app, console, warn
+
+if TYPE_CHECKING:
+    from ascertain.practice.advice import Advice
+    from ascertain.practice.diagnosis import Findings
+
+_MOST_ACTIONS = 15  # in the terminal; the page has them all
+_HEADINGS = {
+    "do": "[bold green]Do[/]",
+    "care": "[bold yellow]Careful[/]",
+    "limit": "[bold cyan]Do not conclude[/]",
+}
+
+
+@app.command(
+    epilog="""
+Examples:
+
+`ascertain diagnose patients.csv --target died`
+
+`ascertain diagnose patients.csv --target died --costs prices.csv --budget 30 --known age,sex --na -9`
+
+`ascertain diagnose patients.parquet --target died --groups panels.json --json`
+"""
+)
+def diagnose(
+    table: Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")],
+    target: Annotated[str, typer.Option(help="The column of classes.")],
+    costs: Annotated[
+        Path | None,
+        typer.Option(help="A CSV file of names and costs.", show_default="each action costs 1"),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="What may be spent on one row.", show_default="any amount")
+    ] = None,
+    known: Annotated[str, typer.Option(help="Columns that are known from the start, as a,b,c.")] = "",
+    groups: Annotated[
+        Path | None,
+        typer.Option(help="What is bought together: a CSV file column,group, or JSON by group."),
+    ] = None,
+    sep: Annotated[
+        str | None, typer.Option(help="What separates cells.", show_default="found by itself")
+    ] = None,
+    na: Annotated[
+        list[str] | None,
+        typer.Option(help="A text that means 'not measured', besides ?, NA and empty; can be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page to write.", show_default="TABLE-diagnosis.html")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
+) -> None:
+    """Say what the holes of a table mean for learning which measurement to take next.
+
+    Prints a summary with advice, and writes a page of HTML with all findings.
+    """
+    from ascertain.practice.advice import advise
+    from ascertain.practice.diagnosis import diagnose_table
+    from ascertain.practice.diagnosis_report import write_diagnosis
+    from ascertain.practice.price_lists import read_panels, read_prices
+    from ascertain.practice.tables import read_user_table
+
+    read = read_user_table(table, target, separator=sep, markers=na or ())
+    findings, drawing = diagnose_table(
+        read,
+        costs=None if costs is None else read_prices(costs),
+        groups=None if groups is None else read_panels(groups),
+        known=[name.strip() for name in known.split(",") if name.strip()],
+        budget=budget,
+    )
+    path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
+    write_diagnosis(findings, drawing, path)
+    found = advise(findings)
+    if as_json:
+        advice = [dataclasses.asdict(each) for each in found]
+        print(json.dumps(findings.to_json() | {"advice": advice}, indent=2, allow_nan=False))
+        return
+    _print_findings(findings)
+    _print_advice(found)
+    console.print(escape(str(path)), highlight=False, soft_wrap=True)
+
+
+def _print_findings(findings: "Findings") -> None:
+    from ascertain.practice.words import (
+        holes_facts,
+        routes_facts,
+        signs_sentences,
+        support_facts,
+        support_sentence,
+        table_facts,
+    )
+
+    for warning in findings.table.warnings:
+        warn(warning)
+    _print_section(findings.table.file, table_facts(findings.table))
+    _print_section("What is missing", holes_facts(findings))
+    _print_actions(findings)
+    for sentence in signs_sentences(findings.holes):
+        console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)), highlight=False)
+    _print_section("Rows that support a policy", support_facts(findings.support))
+    console.print(Padding(escape(support_sentence(findings)), (0, 0, 0, 2)), highlight=False)
+    if isinstance(findings.routes, str):
+        _print_section("Fixed sets of actions", [("Not computed", findings.routes)])
+    else:
+        _print_section("Fixed sets of actions", routes_facts(findings.routes))
+
+
+def _print_section(title: str, facts: list[tuple[str, str]]) -> None:
+    console.print(f"\n[bold]{escape(title)}[/]", highlight=False)
+    grid = Table.grid(padding=(0, 2))
+    for label, text in facts:
+        grid.add_row(f"  [dim]{escape(label)}[/]", escape(text))
+    console.print(grid, highlight=False)
+
+
+def _print_actions(findings: "Findings") -> None:
+    """Print the actions that are missing most often."""
+    costs = {column.action: column.cost for column in findings.table.columns}
+    missing = sorted(findings.holes.missing.items(), key=lambda item: -item[1])
+    printed = Table("  action", "missing", "cost", box=None, padding=(0, 2, 0, 0))
+    for name, share in missing[:_MOST_ACTIONS]:
+        printed.add_row(f"  {escape(name)}", f"{share:.1%}", f"{costs[name]:g}")
+    console.print(printed)
+    if len(missing) > _MOST_ACTIONS:
+        console.print(f"  … and {len(missing) - _MOST_ACTIONS} more that are missing less often", style="dim")
+
+
+def _print_advice(found: "list[Advice]") -> None:
+    console.print("\n[bold]Advice[/]")
+    for advice in found:
+        head = f"{_HEADINGS[advice.kind]}: [bold]{escape(advice.title)}[/]"
+        console.print(Padding(f"{head}. {escape(advice.text)}", (0, 0, 1, 2)), highlight=False)

@@ -1,0 +1,1 @@
+"""For a person with a table of their own: what its holes mean, before anything is learned from it."""

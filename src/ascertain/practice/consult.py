@@ -1,0 +1,333 @@
+"""One case at the terminal: what to measure next, a value, what to measure next.
+
+A `Session` reads lines and prints answers; where the lines come from is the caller's business. A line is a
+value, `column=value` or a command.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ascertain.advisor import Advisor
+from ascertain.columns import Column
+from ascertain.consultation import Answer, Consultation, Option, Value
+from ascertain.errors import InputError
+from ascertain.files import replacing
+from ascertain.frames import value_name
+from ascertain.practice.tables import nearest
+
+Ask = Callable[[str], str]  # gives the line that answers a prompt; EOFError at the end of all lines
+
+_RUNNERS_UP = 4
+_HELP = (
+    ("a value", "the result of what is recommended; a panel asks for each of its columns"),
+    ("name=value", "the result of something else; also name: value"),
+    ("skip, skip NAME", "it cannot be measured now"),
+    ("undo", "take the last step back"),
+    ("list", "everything that can be measured"),
+    ("save FILE", "keep the case, to go on with --case FILE"),
+    ("stop", "end with the prediction"),
+)
+_WHY = {
+    "policy": "nothing else is expected to be worth its price",
+    "budget": "nothing else fits the budget",
+    "nothing left": "everything is measured or skipped",
+}
+
+
+def read_case(advisor: Advisor, path: Path, budget: float | None) -> Consultation:
+    """Read a case that `save` has written; a budget that is given replaces its own."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        case = Consultation.from_json(advisor, content)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is not a saved case: {error}") from error
+    except InputError as error:
+        raise InputError(f"{path} cannot be used with this model: {error}") from error
+    return case if budget is None else Consultation(advisor, case.entries, budget)
+
+
+class Session:
+    """A consultation at the terminal.
+
+    Parameters
+    ----------
+    case
+        What is known at the beginning.
+    ask
+        Gives the line that answers a prompt, or raises an `EOFError`.
+    console
+        Where to print.
+    saved
+        The file that holds the case as it is, if there is one.
+    """
+
+    def __init__(self, case: Consultation, ask: Ask, console: Console, saved: Path | None = None):
+        self.case = case
+        self.saved = saved
+        self._ask = ask
+        self._console = console
+        self._kept = case  # as of the last save
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether anything was entered that no file holds."""
+        return self.case.entries != self._kept.entries
+
+    def run(self) -> Consultation:
+        """Ask and answer until the user stops; an `EOFError` or an interruption is the caller's to catch."""
+        self._print("[dim]Type a value, or help.[/]")
+        for column in self.case.advisor.encoding.known:
+            if column not in self.case.values:
+                self._ask_known(column)
+        while True:
+            with self._console.status("Thinking"):
+                answer = self.case.answer()
+            self._show(answer)
+            if not self._take(answer):
+                return self.case
+
+    def _take(self, answer: Answer) -> bool:
+        """Ask until something has changed; False: the user stops."""
+        option = next((each for each in answer.options if each.action == answer.recommended), None)
+        while True:
+            line = self._ask(self._prompt(option)).strip()
+            word, _, rest = line.partition(" ")
+            if word.casefold() == "stop" and not rest:
+                return False
+            before = self.case
+            try:
+                self._obey(word.casefold(), rest.strip(), line, answer, option)
+            except (InputError, OSError) as error:
+                self._print(f"[red]{escape(str(error))}[/]")
+            if self.case is not before:
+                return True
+
+    def _obey(self, word: str, rest: str, line: str, answer: Answer, option: Option | None) -> None:
+        match word:
+            case "" if option is None or len(self._usable(option)) == 1:
+                self._print("[dim]Type a value, skip, stop or help.[/]")
+            case "help" | "?":
+                self._show_help()
+            case "list":
+                self._show_options(answer)
+            case "undo" if not rest:
+                self.case = self.case.undo()
+            case "skip":
+                self._skip(rest, option)
+            case "save":
+                self._save(rest)
+            case _:
+                self._enter(line, option)
+
+    def _skip(self, name: str, option: Option | None) -> None:
+        if name:
+            self.case = self.case.skip(_meant(name, self.case.advisor.encoding.action_names))
+        elif option is not None:
+            self.case = self.case.skip(option.action)
+        else:
+            raise InputError("nothing is recommended that could be skipped; name an action: skip NAME")
+
+    def _enter(self, line: str, option: Option | None) -> None:
+        named = _assignment(line, [column.name for column in self.case.advisor.encoding.columns])
+        if named is not None:
+            self._add(*named)
+        elif option is None:
+            raise InputError(f"{line!r} is neither a command nor name=value; type help to see what there is")
+        elif len(self._usable(option)) > 1:
+            self._ask_panel(line, option)
+        else:
+            try:
+                self._add(self._usable(option)[0], line)
+            except InputError as error:
+                raise InputError(_with_hint(str(error), line, self.case)) from error
+
+    def _ask_panel(self, line: str, option: Option) -> None:
+        """Take the first value of a panel as typed, and ask for the others."""
+        first, *others = self._usable(option)
+        values: dict[str, Value] = {}
+        if line:
+            value = self._checked(first, line)
+            if value is None:
+                return
+            values[first] = value
+        for column in others:
+            if (value := self._ask_value(column)) is not None:
+                values[column] = value
+        if not values:
+            raise InputError(f"nothing of {option.action!r} was entered; type skip if it cannot be measured")
+        self.case = self.case.enter(values)
+
+    def _ask_known(self, column: str) -> None:
+        value = self._ask_value(column)
+        if value is not None:
+            self.case = self.case.enter({column: value})
+
+    def _ask_value(self, column: str) -> Value | None:
+        """Ask for one column until the answer can be used; empty: it was not measured."""
+        while True:
+            hint = f"{column}, {self._column(column).allowed}; empty if not known"
+            line = self._ask(f"{hint} > ").strip()
+            if not line:
+                return None
+            try:
+                value = self._checked(column, line)
+            except InputError as error:
+                self._print(f"[red]{escape(str(error))}[/]")
+                continue
+            if value is not None:
+                return value
+
+    def _add(self, column: str, text: str) -> None:
+        """Enter what was typed for a column, unless it is unusual and not meant so."""
+        value = self._checked(column, text)
+        if value is not None:
+            self.case = self.case.enter({column: value})
+
+    def _checked(self, column: str, text: str) -> Value | None:
+        """Read a value; None if it is outside what training had, and not meant so."""
+        known = self.case.values
+        if column in known:
+            raise InputError(f"{column!r} is known already, as {value_name(known[column])}; undo it first")
+        value = self.case.advisor.encoding.parse(column, text)
+        if not self.case.advisor.encoding.outside(column, value):
+            return value
+        unusual = f"{value_name(value)} is unusual: {column!r} takes {self._column(column).allowed}."
+        self._print(f"[yellow]{escape(unusual)}[/]")
+        sure = self._ask("Use it anyway? y/N > ").strip().casefold() in ("y", "yes")
+        return value if sure else None
+
+    def _save(self, name: str) -> None:
+        if not name:
+            raise InputError("name a file: save FILE")
+        path = Path(name).expanduser()
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name a file")
+        if path.exists() and path != self.saved:
+            sure = self._ask(f"{path} is there already. Replace it? y/N > ").strip().casefold()
+            if sure not in ("y", "yes"):
+                return
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(self.case.to_json(), indent=2) + "\n", encoding="utf-8")
+        self.saved, self._kept = path, self.case
+        self._print(f"Saved in {escape(str(path))}.")
+
+    def _prompt(self, option: Option | None) -> str:
+        if option is None:
+            return "> "
+        column = self._column(self._usable(option)[0])
+        panel = "" if option.columns == (option.action,) else f"{option.action}: "
+        return f"{panel}{column.name}, {column.allowed} > "
+
+    def _usable(self, option: Option) -> list[str]:
+        """Give the columns of an action that can be entered: not those that training never had."""
+        measured = [each for each in option.columns if self._column(each).kind != "empty"]
+        return measured or list(option.columns)
+
+    def _column(self, name: str) -> Column:
+        return next(column for column in self.case.advisor.encoding.columns if column.name == name)
+
+    def _show(self, answer: Answer) -> None:
+        """Print where the case stands."""
+        self._print("")
+        values = self.case.values
+        known = ", ".join(f"{column} {value_name(value)}" for column, value in values.items())
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row("[dim]Known[/]", escape(known) or "nothing yet")
+        if self.case.skipped:
+            grid.add_row("[dim]Skipped[/]", escape(", ".join(self.case.skipped)))
+        if answer.outside:
+            grid.add_row(
+                "[dim]Unusual[/]", f"[yellow]{escape(', '.join(answer.outside))}[/] (not met in training)"
+            )
+        grid.add_row("[dim]Prediction[/]", prediction_text(answer))
+        grid.add_row("[dim]Budget[/]", f"{answer.left:g} left of {answer.budget:g}; {answer.spent:g} spent")
+        self._console.print(grid, highlight=False)
+        self._show_advice(answer)
+
+    def _show_advice(self, answer: Answer) -> None:
+        if answer.recommended is None:
+            reason = _WHY[answer.why or "policy"]
+            self._print(f"[bold green]Stop here:[/] {reason}. [dim](stop, or name=value)[/]")
+            return
+        option = next(each for each in answer.options if each.action == answer.recommended)
+        panel = (
+            "" if option.columns == (option.action,) else f" [dim]({escape(', '.join(option.columns))})[/]"
+        )
+        self._print(
+            f"[bold green]Measure next:[/] [bold]{escape(option.action)}[/]{panel}, cost {option.cost:g}; "
+            f"{_benefit(option)}"
+        )
+        others = [
+            each for each in answer.options if each is not option and each.affordable and not each.skipped
+        ]
+        if others:
+            shown = ", ".join(f"{each.action} ({each.cost:g})" for each in others[:_RUNNERS_UP])
+            more = f" and {len(others) - _RUNNERS_UP} more" if len(others) > _RUNNERS_UP else ""
+            self._print(f"[dim]Otherwise: {escape(shown)}{more}[/]")
+
+    def _show_options(self, answer: Answer) -> None:
+        printed = Table("action", "cost", "expected to tell", "", box=None, padding=(0, 2, 0, 0))
+        for option in answer.options:
+            note = "skipped" if option.skipped else "" if option.affordable else "over the budget"
+            printed.add_row(escape(option.action), f"{option.cost:g}", f"{option.benefit:.3f} bits", note)
+        self._console.print(printed, highlight=False)
+
+    def _show_help(self) -> None:
+        grid = Table.grid(padding=(0, 2))
+        for command, text in _HELP:
+            grid.add_row(f"[bold]{escape(command)}[/]", text)
+        self._console.print(grid, highlight=False)
+        self._print("[dim]A value that reads like a command is typed as name=value.[/]")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def prediction_text(answer: Answer) -> str:
+    """Write the likeliest classes with their probabilities, and how far these may still move."""
+    likeliest = sorted(answer.probabilities.items(), key=lambda item: -item[1])
+    texts = []
+    for place, (name, probability) in enumerate(likeliest[:3]):
+        low, high = answer.ranges[name]
+        text = f"{escape(name)} {probability:.0%} [dim]({low:.0%} to {high:.0%} with all measured)[/]"
+        texts.append(f"[bold]{text}[/]" if place == 0 else text)
+    # Of two classes the second follows from the first.
+    return texts[0] if len(likeliest) == 2 else "\n".join(texts)
+
+
+def _benefit(option: Option) -> str:
+    return f"expected to tell {option.benefit:.3f} bits about the class"
+
+
+def _assignment(line: str, columns: list[str]) -> tuple[str, str] | None:
+    """Read `column=value` or `column: value`; None where the line does not begin with a column."""
+    for column in sorted(columns, key=len, reverse=True):
+        rest = line[len(column) :].lstrip()
+        if line[: len(column)].casefold() == column.casefold() and rest[:1] in ("=", ":"):
+            return column, rest[1:].strip()
+    return None
+
+
+def _meant(name: str, names: tuple[str, ...]) -> str:
+    """Give the name that a person means, in capitals or not."""
+    alike = [each for each in names if each == name] or [n for n in names if n.casefold() == name.casefold()]
+    if not alike:
+        raise InputError(f"there is no action {name!r}; {nearest(name, names)}")
+    return alike[0]
+
+
+def _with_hint(message: str, line: str, case: Consultation) -> str:
+    """Add which column may be meant, where a line looks like `name=value`."""
+    for mark in ("=", ":"):
+        name, found, _ = line.partition(mark)
+        if found and name.strip():
+            columns = [column.name for column in case.advisor.encoding.columns]
+            return f"there is no column {name.strip()!r}; {nearest(name.strip(), columns)}"
+    return f"{message}; or type help"

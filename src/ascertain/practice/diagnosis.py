@@ -1,0 +1,107 @@
+"""What the holes of a user's table mean for learning an acquisition policy: the findings, as data."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+from ascertain.encoding import Encoding
+from ascertain.missingness import Diagnosis
+from ascertain.practice.fixed_routes import FixedRoutes, find_routes
+from ascertain.practice.holes import Holes, find_holes
+from ascertain.practice.profile import TableProfile, profile
+from ascertain.practice.support import Support, find_support
+from ascertain.practice.tables import UserTable, encode
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that was found about a table."""
+
+    table: TableProfile
+    holes: Holes
+    support: Support
+    routes: FixedRoutes | str  # or why there are none
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the findings as plain data; what could not be computed is None."""
+        content = dataclasses.asdict(self)
+        content["holes"]["against_mcar"] = self.holes.against_mcar
+        if isinstance(self.routes, str):
+            content["routes"] = {"not_computed": self.routes}
+        return dict(_plain(content))
+
+
+def diagnose_table(
+    table: UserTable,
+    *,
+    costs: Mapping[str, float] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    known: Sequence[str] = (),
+    budget: float | None = None,
+) -> tuple[Findings, Diagnosis]:
+    """Look at a table before learning from it; the second part is for drawing its holes.
+
+    Parameters
+    ----------
+    table
+        The table.
+    costs
+        Prices by the name of a column or panel; what is not listed costs 1.
+    groups
+        The columns of each panel, which are acquired together.
+    known
+        Columns that are known from the start; they are not acquired.
+    budget
+        How much may be spent on an instance; None for any amount.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> columns = pd.DataFrame({"a": [1.0, 2, 3, np.nan] * 10, "b": [5.0, np.nan, 7, 9] * 10})
+    >>> table = UserTable("mine.csv", columns, "sick", ("no", "yes"), np.arange(40) % 2, unlabelled=0)
+    >>> findings, _ = diagnose_table(table, budget=1)
+    >>> findings.support.complete, findings.holes.rate
+    (20, 0.25)
+    """
+    encoding, aside = encode(table, costs=costs, groups=groups, known=known)
+    usable = table.columns.drop(columns=list(aside))
+    x, available = encoding.transform(usable)
+    problem = encoding.problem(budget, table.classes)
+    readable = np.asarray(problem.readable(jnp.asarray(available)))
+    actions, prices = encoding.action_names, np.array([action.price for action in encoding.actions])
+    values, measured = _measured(encoding, usable, x, available)
+    # Thousands of small matrix products: threads that wait for each other take three times as long.
+    with threadpool_limits(1):
+        holes, drawing = find_holes(encoding, values, measured, readable, actions, table.y, table.classes)
+        findings = Findings(
+            table=profile(table, encoding, aside, values, measured),
+            holes=holes,
+            support=find_support(readable, actions, prices, budget, table.y, table.classes),
+            routes=find_routes(x.astype(np.float64), available, table.y, problem),
+        )
+    return findings, drawing
+
+
+def _measured(
+    encoding: Encoding, columns: pd.DataFrame, x: np.ndarray, available: np.ndarray
+) -> tuple[Float[np.ndarray, "rows features"], Bool[np.ndarray, "rows features"]]:
+    """Give the columns' features, and which were measured: known columns count as available everywhere."""
+    owners = [column.name for column in encoding.columns for _ in column.features]
+    there = columns[owners].notna().to_numpy()
+    return x[:, : len(owners)].astype(np.float64), available[:, : len(owners)] & there
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,82 @@
+"use strict";
+// Charts as SVG, made of elements only: text goes in by textContent, so that no name can become markup.
+const charts = (function () {
+  const NAMESPACE = "http://www.w3.org/2000/svg";
+  const COLOURS = 6; // in the style sheet; beyond them, lines are dashed
+  const MOST_LINES = 8;
+
+  const draw = (tag, attributes, text) => {
+    const element = document.createElementNS(NAMESPACE, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+  const tone = (place) => `tone-${place % COLOURS}${place >= COLOURS ? " dashed" : ""}`;
+
+  /** A bar of `value` out of `largest`, 72 units wide. */
+  function bar(value, largest, kind) {
+    const svg = draw("svg", { class: `bar ${kind}`, viewBox: "0 0 72 10", "aria-hidden": "true" });
+    const width = largest > 0 ? (70 * Math.max(0, value)) / largest : 0;
+    svg.append(draw("rect", { class: "track", x: 0, y: 1, width: 72, height: 8, rx: 2 }));
+    if (width > 0) svg.append(draw("rect", { x: 0, y: 1, width: Math.max(width, 1.5), height: 8, rx: 2 }));
+    return svg;
+  }
+
+  /** A short line in the colour of a class, for the table that serves as the legend. */
+  function key(place) {
+    const svg = draw("svg", { class: "key", viewBox: "0 0 22 10", "aria-hidden": "true" });
+    svg.append(draw("line", { class: tone(place), x1: 1, x2: 21, y1: 5, y2: 5 }));
+    return svg;
+  }
+
+  /** The probabilities of the likeliest classes, step by step, and how far each may still move. */
+  function lines(place, classes, course, ranges) {
+    const width = Math.max(260, place.clientWidth || 520);
+    const height = 210;
+    const box = { left: 40, right: width - 24, top: 10, bottom: height - 36 };
+    const now = course[course.length - 1];
+    const drawn = classes
+      .map((name, at) => ({ name, at }))
+      .sort((one, other) => now[other.name] - now[one.name])
+      .slice(0, MOST_LINES);
+    const room = 12 + 7 * drawn.length; // for the ranges, to the right of the last step
+    const last = Math.max(course.length - 1, 1);
+    const x = (step) => box.left + ((box.right - room - box.left) * step) / last;
+    const y = (share) => box.bottom - (box.bottom - box.top) * share;
+    const said = drawn.map(({ name }) => `${name} ${(100 * now[name]).toFixed(0)}%`).join(", ");
+    const svg = draw("svg", {
+      role: "img",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      "aria-label": `Probabilities after ${course.length - 1} steps: ${said}`,
+    });
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      svg.append(draw("line", { class: "grid", x1: box.left, x2: box.right, y1: y(share), y2: y(share) }));
+      const label = { x: box.left - 6, y: y(share) + 4, "text-anchor": "end" };
+      svg.append(draw("text", label, `${100 * share}%`));
+    }
+    const every = Math.ceil(course.length / Math.max(2, Math.floor((box.right - box.left) / 34)));
+    for (let step = 0; step < course.length; step += every) {
+      svg.append(draw("text", { x: x(step), y: box.bottom + 16, "text-anchor": "middle" }, String(step)));
+    }
+    svg.append(
+      draw("text", { x: (box.left + box.right - room) / 2, y: height - 4, "text-anchor": "middle" }, "step"),
+    );
+    drawn.forEach(({ name, at }, order) => {
+      const points = course.map((moment, step) => `${x(step)},${y(moment[name])}`).join(" ");
+      const group = draw("g", { class: tone(at) });
+      group.append(draw("title", {}, name), draw("polyline", { points }));
+      course.forEach((moment, step) => {
+        group.append(draw("circle", { cx: x(step), cy: y(moment[name]), r: course.length > 40 ? 1.5 : 3 }));
+      });
+      const beside = x(course.length - 1) + 12 + 7 * order;
+      const [low, high] = ranges[name];
+      group.append(draw("line", { class: "range", x1: beside, x2: beside, y1: y(low), y2: y(high) }));
+      svg.append(group);
+    });
+    place.replaceChildren(svg);
+  }
+
+  return { bar, key, lines };
+})();

@@ -1,0 +1,198 @@
+"""The terminal session, line by line."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ascertain.advisor import Advisor
+from ascertain.consultation import Consultation
+from ascertain.errors import InputError
+from ascertain.practice.consult import Session, read_case
+
+from ..fitted import BUDGET, fitted
+
+
+class Terminal:
+    """Types lines at the prompts, and keeps what was shown."""
+
+    def __init__(self, lines: Sequence[str], case: Consultation | None = None, saved: Path | None = None):
+        self.lines = list(lines)
+        self.prompts: list[str] = []
+        self.file = io.StringIO()
+        self.session = Session(
+            case or Consultation(advisor()), self.ask, Console(file=self.file, width=200), saved=saved
+        )
+
+    def ask(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+    def run(self) -> Consultation:
+        return self.session.run()
+
+    @property
+    def shown(self) -> str:
+        return self.file.getvalue()
+
+
+def advisor() -> Advisor:
+    """Take the policy that goes through the actions in their order: [b]mi, ecg, blood."""
+    _, board, _ = fitted()
+    return next(each for each in board.contenders if each.candidate.method == "sequential").advisor
+
+
+def typed(*lines: str, case: Consultation | None = None) -> tuple[Consultation, Terminal]:
+    terminal = Terminal([*lines, "stop"], case)
+    return terminal.run(), terminal
+
+
+def test_a_whole_case_from_known_columns_to_the_budget() -> None:
+    end, terminal = typed("40", "f", "0.5", "-1", "1", "0.7")
+    assert end.values == {"age": 40, "sex": "f", "[b]mi": 0.5, "ecg": -1.0, "iron": 1.0, "tibc": 0.7}
+    assert [prompt.partition(",")[0] for prompt in terminal.prompts] == [
+        *("age", "sex", "[b]mi", "ecg", "blood: iron", "tibc"),
+        "> ",
+    ]
+    answer = end.answer()
+    assert (answer.spent, answer.left) == (BUDGET, 0)
+    assert answer.prediction == "yes"  # both blood values are high
+    assert "Measure next: [b]mi, cost 1; expected to tell" in terminal.shown  # not taken for markup
+    assert "Measure next: blood (iron, tibc), cost 3" in terminal.shown
+    assert "Otherwise: ecg (2), blood (3)" in terminal.shown
+    assert "0 left of 6; 6 spent" in terminal.shown
+    assert "Stop here: nothing else fits the budget." in terminal.shown
+
+
+def test_known_columns_may_stay_empty_and_are_asked_until_they_can_be_used() -> None:
+    end, terminal = typed("", "male", "x", "m")
+    assert end.values == {"sex": "m"}
+    assert terminal.shown.count("cannot be used: 'sex' takes one of 'f', 'm'") == 2
+
+
+def test_nothing_is_lost_by_a_mistake() -> None:
+    end, terminal = typed("", "", "0.5", "much", "ecgg=3", "pian: none", "ecg", "undo it", "1,5")
+    assert end.values == {"[b]mi": 0.5, "ecg": 1.5}
+    assert "'much' cannot be used: 'ecg' takes a number" in terminal.shown
+    assert "there is no column 'ecgg'; did you mean 'ecg'?" in terminal.shown
+    assert "there is no column 'pian'; did you mean 'pain'?" in terminal.shown
+
+
+@pytest.mark.parametrize("line", ["pain=strong", "pain: STRONG", "Pain = strong", "  pain =strong"])
+def test_other_columns_are_entered_by_name(line: str) -> None:
+    end, _ = typed("", "", line)
+    assert end.values == {"pain": "strong"}
+
+
+def test_a_column_of_a_panel_by_name_pays_for_the_panel() -> None:
+    end, _ = typed("", "", "iron=1")
+    assert end.answer().spent == 3
+
+
+def test_unusual_values_need_to_be_confirmed() -> None:
+    end, terminal = typed("", "", "99", "no", "98", "y", "iron=77", "", "ecg=-50", "yes")
+    assert end.values == {"[b]mi": 98, "ecg": -50}
+    assert "99 is unusual: '[b]mi' takes a number (" in terminal.shown
+    assert "Unusual     [b]mi" in terminal.shown
+
+
+def test_skipped_actions_are_not_recommended_and_come_back_by_undo() -> None:
+    end, terminal = typed(
+        "", "", "skip", "skip BLOOD", "skip blood", "skip blod", "undo", "undo", "undo", "undo"
+    )
+    assert end.skipped == ()
+    assert end.values == {}
+    assert "Measure next: ecg" in terminal.shown
+    assert "Skipped     [b]mi, blood" in terminal.shown
+    assert "'blood' is skipped already" in terminal.shown
+    assert "there is no action 'blod'; did you mean 'blood'?" in terminal.shown
+    assert "there is nothing to undo" in terminal.shown
+
+
+def test_a_panel_takes_what_there_is() -> None:
+    start = ["", "", "skip", "skip ecg"]
+    end, _ = typed(*start, "", "0.4")
+    assert end.values == {"tibc": 0.4}
+    end, terminal = typed(*start, "0.3", "high", "")
+    assert end.values == {"iron": 0.3}
+    assert "'high' cannot be used" in terminal.shown
+    end, terminal = typed(*start, "", "")
+    assert end.values == {}
+    assert "nothing of 'blood' was entered; type skip" in terminal.shown
+    end, _ = typed(*start, "900", "n")  # the first value is not meant so: the panel is not asked further
+    assert end.values == {}
+
+
+def test_when_all_is_skipped_it_says_so() -> None:
+    every = [f"skip {name}" for name in advisor().encoding.action_names]
+    end, terminal = typed("", "", *every, "skip", "12")
+    assert end.answer().why == "nothing left"
+    assert "Stop here: everything is measured or skipped." in terminal.shown
+    assert "nothing is recommended that could be skipped" in terminal.shown
+    assert "'12' is neither a command nor name=value" in terminal.shown
+
+
+def test_help_and_list_change_nothing() -> None:
+    end, terminal = typed("", "", "help", "list", "?", "")
+    assert end.entries == ()
+    for words in ("skip NAME", "save FILE", "name=value", "over the budget", "bits"):
+        assert words in terminal.shown
+    assert "Type a value, skip, stop or help." in terminal.shown
+
+
+def test_a_case_is_saved_and_gone_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    terminal = Terminal(["40", "f", "save", f"save {tmp_path}", f"save {file}", "skip", "stop"])
+    terminal.run()
+    assert "name a file: save FILE" in terminal.shown
+    assert "is a folder" in terminal.shown
+    assert terminal.session.saved == file
+    assert terminal.session.unsaved  # the skipping came after
+    case = read_case(advisor(), file, None)
+    assert case.values == {"age": 40, "sex": "f"}
+    again = Terminal(["0.5", f"save {file}", "stop"], case, file)
+    assert again.run().values == {"age": 40, "sex": "f", "[b]mi": 0.5}
+    assert not again.session.unsaved  # its own file is replaced without a question
+    assert read_case(advisor(), file, 2.0).answer().budget == 2
+
+
+def test_other_files_are_not_replaced_unasked(tmp_path: Path) -> None:
+    file = tmp_path / "thesis.txt"
+    file.write_text("ten years")
+    terminal = Terminal(["40", "", f"save {file}", "n", "stop"])
+    terminal.run()
+    assert file.read_text() == "ten years"
+    assert terminal.session.saved is None
+    Terminal(["40", "", f"save {file}", "y", "stop"]).run()
+    assert json.loads(file.read_text())["entries"] == [{"values": {"age": 40.0}, "skipped": None}]
+
+
+def test_the_end_of_all_lines_ends_the_session_with_the_case_at_hand() -> None:
+    terminal = Terminal(["40", "f", "0.5"])
+    with pytest.raises(EOFError):
+        terminal.run()
+    assert terminal.session.case.values == {"age": 40, "sex": "f", "[b]mi": 0.5}
+    assert terminal.session.unsaved
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not a saved case"),
+        ('{"steps": []}', "the case cannot be used: steps"),
+        ('{"entries": [{"values": {"height": 180}}]}', "with this model: there is 'height'"),
+        ('{"entries": [{"skipped": "height"}]}', "with this model: there is no action 'height'"),
+    ],
+)
+def test_files_that_are_no_case_of_this_model_are_refused(content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_case(advisor(), file, None)
+    with pytest.raises(InputError, match="there is no file"):
+        read_case(advisor(), tmp_path / "nowhere.json", None)

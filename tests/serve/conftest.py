@@ -1,0 +1,18 @@
+from collections.abc import Iterator
+
+import pytest
+
+from ascertain.advisor import Advisor
+from tests.serve.cases import Client, make_advisor, serving
+
+
+@pytest.fixture(scope="session")
+def advisor() -> Advisor:
+    return make_advisor()
+
+
+@pytest.fixture(scope="session")
+def client(advisor: Advisor) -> Iterator[Client]:
+    """Give a client of a server with the usual limits."""
+    with serving(advisor) as found:
+        yield found

@@ -1,0 +1,212 @@
+"""The JSON API: it says what a consultation says, and refuses the rest with a reason."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ascertain.advisor import Advisor
+from ascertain.consultation import Consultation
+from tests.serve.cases import CLASSES, EVIL, TRACES, Client, serving
+
+
+def test_the_model_is_described(client: Client, advisor: Advisor) -> None:
+    reply = client.send("GET", "/api/model")
+    assert reply.status == 200
+    found = reply.json()
+    assert found["title"] == "Chest <i>pain</i>"
+    assert found["classes"] == list(CLASSES)
+    assert found["budget"] == 12
+    assert "'<b>ill</b>', 'well'" in found["purpose"]
+    assert found["provenance"]["Training rows"] == "48"
+    by_name = {column["name"]: column for column in found["columns"]}
+    assert by_name["age"] == {
+        "name": "age",
+        "kind": "number",
+        "categories": None,
+        "low": 20,
+        "high": 80,
+        "known": True,
+        "action": None,
+    }
+    assert by_name["ecg"]["categories"] == [EVIL, "normal", "unclear"]
+    assert by_name["systolic"]["action"] == "pressure"
+    assert [action["name"] for action in found["actions"]] == list(advisor.encoding.action_names)
+    assert {"name": "pressure", "columns": ["systolic", "diastolic"], "cost": 2} in found["actions"]
+
+
+def test_advice_is_what_the_consultation_says(client: Client, advisor: Advisor) -> None:
+    consultation = Consultation(advisor).enter({"age": 95, "sex": "female"}).skip("ecg")
+    consultation = consultation.enter({"systolic": 120})
+    answer = consultation.answer()
+    reply = client.advise(consultation.to_json())
+    assert reply.status == 200
+    found = reply.json()
+    assert found["recommended"] == answer.recommended == EVIL
+    assert found["probabilities"] == answer.probabilities
+    assert found["spent"] == 2
+    assert found["left"] == 10
+    assert found["outside"] == ["age"]
+    assert [option["action"] for option in found["options"]] == [each.action for each in answer.options]
+    assert found["case"] == consultation.to_json()
+    assert len(found["course"]) == 4
+    assert found["course"][0] != found["course"][1]
+    assert found["course"][1] == found["course"][2]  # skipping tells nothing about the case
+    assert found["course"][3] == pytest.approx(found["probabilities"], abs=1e-6)
+    assert found["course"][0] == pytest.approx(Consultation(advisor).answer().probabilities, abs=1e-6)
+
+
+def test_one_program_says_what_two_say(advisor: Advisor) -> None:
+    consultation = Consultation(advisor).enter({"age": 50, "systolic": 120})
+    x, available = advisor.encoding.transform(consultation._row())
+    closed = np.array([True, False, False, True, False])
+    advice, benefits = advisor.consult(x[0], available[0], 2.0, closed)
+    for found, expected in zip(
+        advice, advisor.advise(x, available, np.array([2.0]), closed[None]), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(benefits, advisor.benefits(x[0], available[0]), atol=1e-6)  # rounding
+    np.testing.assert_allclose(advisor.track(x, available), advisor.predict(x, available), atol=1e-6)
+
+
+def test_no_case_compiles_anything(client: Client) -> None:
+    client.advise({})
+    before = TRACES[0]
+    steps = [{"values": {"age": 30}}, {"skipped": "scan"}, {"values": {"ecg": EVIL, "__proto__": 0.5}}]
+    for number in range(len(steps) + 1):
+        assert client.advise({"entries": steps[:number]}).status == 200
+        assert client.advise({"entries": steps[:number], "budget": 3 + number}).status == 200
+    assert TRACES[0] == before
+
+
+def test_a_score_that_json_has_no_word_for_is_null(client: Client) -> None:
+    options = client.advise({}).json()["options"]
+    assert {option["action"]: option["score"] for option in options}["__proto__"] is None
+
+
+def test_a_case_may_have_its_own_budget_and_typed_texts(client: Client) -> None:
+    found = client.advise({"budget": 1.5, "entries": [{"values": {"sex": " Female", "age": "40,5"}}]}).json()
+    assert found["budget"] == 1.5
+    assert not {option["action"]: option["affordable"] for option in found["options"]}["scan"]
+    assert found["case"]["entries"] == [{"values": {"sex": "female", "age": 40.5}, "skipped": None}]
+    stop = client.advise({"budget": 0}).json()
+    assert (stop["recommended"], stop["why"]) == (None, "budget")
+
+
+def values(**given: Any) -> dict[str, Any]:
+    return {"entries": [{"values": given}]}
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "message"),
+    [
+        (b"", 400, "not valid JSON"),
+        (b"{", 400, "not valid JSON"),
+        (b"\xff", 400, "not valid JSON"),
+        (b'{"budget": NaN}', 400, "NaN is not a number"),
+        (b'{"budget": 1e999}', 400, "too large"),
+        (b'{"budget": 1, "budget": 2}', 400, "a key occurs twice"),
+        (b'{"budget": ' + b"1" * 5000 + b"}", 400, "not valid JSON"),
+        (b"[" * 100_000, 400, "nested too deeply"),
+        ([], 422, "a case must be a JSON object"),
+        (None, 422, "a case must be a JSON object"),
+        ({"patient": 1}, 422, "patient: Extra inputs are not permitted"),
+        ({"budget": -1}, 422, "budget: Input should be greater than or equal to 0"),
+        ({"budget": "12"}, 422, "budget: Input should be a valid number"),
+        ({"budget": 10**300}, 422, "budget: Input should be less"),
+        ({"entries": {}}, 422, "entries: Input should be a valid list"),
+        ({"entries": [{}] * 20_000}, 422, "at most 10000 items"),
+        (values(agee=4), 422, "did you mean 'age'?"),
+        (values(age=1e39), 422, "'age' takes a number (20 to 80 in training)"),
+        (values(age=True), 422, "'age' takes a number"),
+        (values(age=None), 422, "values.age"),
+        (values(age=[1]), 422, "values.age"),
+        (values(age="nan"), 422, "'nan' cannot be used"),
+        (values(age="1,000"), 422, "without a comma"),
+        (values(sex="\ud800"), 422, "'sex' takes one of 'female', 'male'"),
+        (values(**{"\ud800": 1}), 422, "which is no column"),
+        ({"entries": [{"skipped": "sex"}]}, 422, "there is no action 'sex'"),
+        ({"entries": [{"skipped": "scan"}, {"skipped": "scan"}]}, 422, "skipped already"),
+        ({"entries": [{"values": {"age": 30}}] * 2}, 422, "'age' is known already, as 30; undo it first"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_reason(
+    client: Client, case: Any, status: int, message: str
+) -> None:
+    reply = client.advise(case)
+    assert reply.status == status
+    assert message in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
+def test_other_types_are_refused(client: Client, kind: str) -> None:
+    # A form of a foreign page could send these without asking.
+    reply = client.send("POST", "/api/advice", b"{}", {"Content-Type": kind} if kind else {})
+    assert reply.status == 415
+    assert "application/json" in reply.json()["error"]
+
+
+def test_a_charset_may_be_named(client: Client) -> None:
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert client.send("POST", "/api/advice", b"{}", headers).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/advice", 405),
+        ("POST", "/api/model", 405),
+        ("OPTIONS", "/api/advice", 405),
+        ("DELETE", "/", 405),
+        ("GET", "/api/", 404),
+        ("GET", "/api/advice/", 404),
+        ("GET", "/../api.py", 404),
+        ("GET", "/page.py", 404),
+    ],
+)
+def test_other_methods_and_addresses(client: Client, method: str, path: str, status: int) -> None:
+    reply = client.send(method, path)
+    assert reply.status == status
+    assert reply.json()["error"]
+    assert ("allow" in reply.headers) == (status == 405)
+
+
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/charts.js", "/api/health", "/nowhere"])
+def test_every_answer_is_guarded(client: Client, path: str) -> None:
+    headers = client.send("GET", path).headers
+    rules = headers["content-security-policy"].split("; ")
+    assert "default-src 'none'" in rules
+    assert "script-src 'self'" in rules
+    assert "frame-ancestors 'none'" in rules
+    assert not any("unsafe" in rule for rule in rules)
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+    assert not any(name.startswith("access-control") for name in headers)
+
+
+def test_nothing_of_a_case_is_told_to_others(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(consultation: Consultation) -> None:
+        raise RuntimeError(f"the age is {consultation.values['age']}")
+
+    with serving(advisor) as client:
+        client.advise(values(age=41.41))
+        client.advise(values(age="41.41 years"))
+        monkeypatch.setattr(Consultation, "answer", fail)
+        reply = client.advise(values(age=41.41))
+    assert reply.status == 500
+    assert reply.json() == {"error": "something went wrong here; the request was not at fault"}
+    told = "".join(capfd.readouterr())
+    assert "RuntimeError in a request" in told
+    assert "41.41" not in told
+
+
+def test_the_health_is_short(client: Client) -> None:
+    assert json.loads(client.send("GET", "/api/health").body)["status"] == "ok"
+    head = client.send("HEAD", "/api/health")
+    assert (head.status, head.body) == (200, b"")
