@@ -27,5 +27,10 @@ def patients(n: int, seed: int = 0, missing: float = 0.3) -> tuple[pd.DataFrame,
 
 def quick(**changes: Any) -> AcquisitionClassifier:
     """Give a classifier that compiles and trains little."""
-    usual = {"method": "sequential", "restorer": "hotdeck", "effort": "low", "random_state": 0}
+    usual: dict[str, Any] = {
+        "method": "sequential",
+        "restorer": "hotdeck",
+        "effort": "low",
+        "random_state": 0,
+    }
     return AcquisitionClassifier(**(usual | changes))

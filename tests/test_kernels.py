@@ -13,22 +13,22 @@ _SHAPES = [(21, 6, 130)]  # multiples of nothing
 
 
 @pytest.mark.parametrize(("n_rows", "n_points", "n_hidden"), _SHAPES)
-def test_sum_of_relus(n_rows, n_points, n_hidden):
+def test_sum_of_relus(n_rows: int, n_points: int, n_hidden: int) -> None:
     x, seen, directions, bias, gradient = _drawn(n_rows, n_points, n_hidden)
     wanted = jax.vmap(pvae._sum_all_points)(x, seen, directions, bias)
     found = jax.vmap(lambda *a: kernels.sum_of_relus(*a, interpret=True))(x, seen, directions, bias)
     assert jnp.allclose(found, wanted, rtol=1e-5, atol=1e-5 * n_points)
 
-    wanted = jax.vmap(pvae._gradient_all_points)(x, seen, directions, bias, gradient)
     given = (x, seen, directions, bias, gradient)
-    found = jax.vmap(lambda *a: kernels.gradient_of_relus(*a, interpret=True))(*given)
-    assert [each.shape for each in found] == [each.shape for each in wanted]
-    for ours, plain in zip(found, wanted, strict=True):
+    plain_gradients = jax.vmap(pvae._gradient_all_points)(*given)
+    gradients = jax.vmap(lambda *a: kernels.gradient_of_relus(*a, interpret=True))(*given)
+    assert [each.shape for each in gradients] == [each.shape for each in plain_gradients]
+    for ours, plain in zip(gradients, plain_gradients, strict=True):
         assert jnp.allclose(ours, plain, rtol=1e-5, atol=1e-5 * n_rows * n_points)
 
 
 @pytest.mark.parametrize(("n_units", "n_features", "n_rows"), [(3, 6, 130)])
-def test_weighted_sum(n_units, n_features, n_rows):
+def test_weighted_sum(n_units: int, n_features: int, n_rows: int) -> None:
     memory = jr.normal(jr.key(0), (2, n_units, n_features, n_rows))
     weights = jr.normal(jr.key(1), (2, n_features, n_rows))
     wanted = jax.vmap(jafa._sum_of_products)(memory, weights)
@@ -36,7 +36,7 @@ def test_weighted_sum(n_units, n_features, n_rows):
     assert jnp.allclose(found, wanted, rtol=1e-5, atol=1e-5 * n_features)
 
 
-def _drawn(n_rows, n_points, n_hidden):
+def _drawn(n_rows: int, n_points: int, n_hidden: int) -> tuple[jax.Array, ...]:
     keys = jr.split(jr.key(0), 5)
     seen = jr.bernoulli(keys[0], 0.7, (2, n_rows, n_points)).astype(jnp.float32)
     x = jr.normal(keys[1], seen.shape) * seen

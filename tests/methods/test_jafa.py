@@ -14,7 +14,7 @@ import pytest
 from jaxtyping import Array, PRNGKeyArray
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
-from ascertain.methods.jafa import JAFA, SetClassifier, Settings, fit, pretrain
+from ascertain.methods.jafa import JAFA, SetClassifier, SetEncoder, Settings, fit, pretrain
 from ascertain.networks import MLP
 from ascertain.training import Schedule
 
@@ -166,6 +166,34 @@ def test_only_the_variant_with_the_mask_sees_availability() -> None:
             np.testing.assert_array_equal(changed, expected)
 
 
+def test_what_is_not_observed_need_not_be_read() -> None:
+    """Moving the observed features to the front changes neither the embedding nor its gradient."""
+    keys = jr.split(jr.key(0), 4)
+    encoder = SetEncoder(9, Settings(), key=keys[0])
+    x, direction = jr.normal(keys[1], (30, 9)), jr.normal(keys[2], (30, 16))
+    observed = (jr.uniform(keys[3], (30, 9)) < 0.3).at[0].set(False)
+    most = int(observed.sum(axis=1).max())
+    assert most < 8
+
+    def project(encoder: SetEncoder, most: int | None) -> jax.Array:
+        return jnp.sum(direction * encoder(x, observed, most))
+
+    for fewer in (most, most + 1):
+        wanted, found = (jax.value_and_grad(project)(encoder, each) for each in (None, fewer))
+        for ours, plain in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            assert jnp.allclose(ours, plain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("protocol", "most"), [(PAPER, 5), (AFABENCH, 6)])
+def test_an_episode_observes_no_more_than_its_budget_pays(protocol: Protocol, most: int) -> None:
+    # A panel of three features, two single ones, and one that is known. The budget pays for two actions, of
+    # which the panel may be one; where the last choice may overshoot, for three.
+    reveals = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0]])
+    problem = Problem(reveals, [1, 1, 1], 2, 2)
+    assert Settings().completed(problem, protocol).most_observed == most
+    assert Settings(cost_weight=0.1).completed(problem, protocol).most_observed is None
+
+
 def test_the_agent_does_not_teach_the_encoder() -> None:
     situation = situations()
 
@@ -242,7 +270,7 @@ def test_batches_of_learning_go_as_in_plain_numpy(
         learning_rate=1e-2,
         target_rate=0.3,
         cost_weight=cost_weight,
-    )
+    ).completed(PROBLEM, protocol)
     rows, own = table(40, seed=1), random_classifier(seed=2)
     options = {"state": state, "protocol": protocol}
     start = fit_all(jr.key(0), rows, rows, own, settings=replace(greedy, batches=0), **options)

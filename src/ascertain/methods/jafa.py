@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
@@ -37,6 +38,23 @@ class Settings(DQNSettings):
     process_steps: int = 5
     pretraining: Schedule = _PRETRAINING
     cost_weight: float | None = None  # soft budget: the price of cost in the reward; None = hard budget
+    most_observed: int | None = None  # features in an episode; None = all. What is not observed is not read.
+
+    def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
+        """Fill in how many features an episode can have observed."""
+        if self.most_observed is not None or self.cost_weight is not None:
+            return self
+        # In the reference's reading the choice that the budget cannot pay is still made.
+        n_actions = problem.most_acquisitions() + (protocol.affordability == "blind")
+        revealed = np.sort(np.asarray(problem.reveals).sum(axis=1))[::-1][:n_actions].sum()
+        most = int(revealed + np.asarray(problem.known).sum())
+        return replace(self, most_observed=min(most, problem.n_features))
+
+
+def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
+    """Give the paper's settings."""
+    del dataset
+    return Settings().completed(problem, protocol)
 
 
 class LSTMCell(eqx.Module):
@@ -82,20 +100,35 @@ class SetEncoder(eqx.Module):
         self.process_steps = settings.process_steps
 
     def __call__(
-        self, x: Float[Array, "batch features"], observed: Bool[Array, "batch features"]
+        self,
+        x: Float[Array, "batch features"],
+        observed: Bool[Array, "batch features"],
+        most: int | None = None,
     ) -> Float[Array, "batch embedding"]:
-        """Embed the observed features of each row."""
+        """Embed the observed features of each row; there are at most `most` of them, if this is given."""
         known = _transposed(jnp.where(observed, x, 0.0))
-        return self._attend(self._memories(known), _transposed(observed.astype(x.dtype)) > 0)
+        there = _transposed(observed.astype(x.dtype)) > 0
+        names = self._names()
+        if most is None or most >= len(known):
+            return self._attend(self._memories(known, names[:, :, None]), there)
+        # Each row's features move to the front, so that no more than these are read.
+        place = jnp.cumsum(there, axis=0) - 1
+        moved = (there[:, None] & (place[:, None] == jnp.arange(most)[None, :, None])).astype(x.dtype)
+        names_moved = (names @ moved.reshape(len(known), -1)).reshape(-1, *moved.shape[1:])
+        known = jnp.sum(moved * known[:, None], axis=0)
+        return self._attend(self._memories(known, names_moved), jnp.any(moved > 0, axis=0))
 
-    def _memories(self, x: Float[Array, "features batch"]) -> Float[Array, "embedding features batch"]:
-        """Read each feature by itself.
+    def _names(self) -> Float[Array, "units features"]:
+        """Give what the first layer makes of a feature's one-hot number."""
+        first = self.read.layers[0]
+        return (first.weight[1:] + first.bias[None]).T
 
-        Its input is its value and its one-hot number, of which the first layer makes x_i w + W_i.
-        """
+    def _memories(
+        self, x: Float[Array, "features batch"], names: Float[Array, "units features _"]
+    ) -> Float[Array, "embedding features batch"]:
+        """Read each feature by itself: its input is its value and its one-hot number."""
         first, *rest = self.read.layers
-        named = first.weight[1:] + first.bias[None]
-        hidden = x[None] * first.weight[0][:, None, None] + named.T[:, :, None]
+        hidden = x[None] * first.weight[0][:, None, None] + names
         for layer in rest:
             flat = jax.nn.relu(hidden).reshape(hidden.shape[0], -1)
             hidden = (layer.weight.T @ flat + layer.bias[:, None]).reshape(-1, *x.shape)
@@ -282,6 +315,7 @@ class _Learner(NamedTuple):
     "jafa",
     summary="Joint set encoder, classifier and double-DQN agent; rewarded by the final log-likelihood.",
     settings=Settings,
+    settings_for=settings_for,
     pretrain=pretrain,
     states=("s", "sm"),
 )
@@ -337,15 +371,18 @@ def _learn(
 
     def choose(key: PRNGKeyArray, row: Array, acquired: Array) -> tuple[Array, Array]:
         view = environment.view(row, acquired)
-        embedding = policy.own.encoder(view.x, view.observed)
+        embedding = policy.own.encoder(view.x, view.observed, settings.most_observed)
         q = policy.values(embedding, view.open)
         return explore(key, q, environment.legal(row, acquired), epsilon), embedding
 
     slots, frames, embedding = environment.collect(key, learner.slots, choose, settings.steps)
     seen = environment.transitions(frames)
-    own_gradient, (embedding_after, losses) = jax.grad(_own_loss, has_aux=True)(policy.own, seen, weights)
+    most = settings.most_observed
+    own_gradient, (embedding_after, losses) = jax.grad(_own_loss, has_aux=True)(
+        policy.own, seen, weights, most
+    )
     reward = _rewards(environment.problem, frames, losses, settings)
-    target_embedding = learner.target.own.encoder(seen.after.x, seen.after.observed)
+    target_embedding = learner.target.own.encoder(seen.after.x, seen.after.observed, most)
     value = next_values(
         policy.values(embedding_after, seen.after.open),
         learner.target.values(target_embedding, seen.after.open),
@@ -368,10 +405,10 @@ def _learn(
 
 
 def _own_loss(
-    own: SetClassifier, seen: Transitions, weights: Float[Array, " classes"]
+    own: SetClassifier, seen: Transitions, weights: Float[Array, " classes"], most: int | None
 ) -> tuple[Float[Array, ""], tuple[Float[Array, "batch embedding"], Float[Array, " batch"]]]:
     """Give the classifier's loss on the states that were reached, and what it is made of."""
-    embedding = own.encoder(seen.after.x, seen.after.observed)
+    embedding = own.encoder(seen.after.x, seen.after.observed, most)
     losses = cross_entropy(own.classifier(embedding), seen.y, weights)
     return losses.mean(), (embedding, losses)
 
