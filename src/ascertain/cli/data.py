@@ -1,6 +1,7 @@
 """Datasets and their fixed routes."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,6 +52,26 @@ def data_show(
         )
         printed.add_row(*map(escape, row))
     console.print(printed)
+
+
+@data_app.command("export", epilog="Example: `ascertain data export heart_sites --out heart`")
+def data_export(
+    name: Annotated[str, typer.Argument(help="A name that `ascertain data list` shows.")],
+    out: Annotated[Path, typer.Option(help="The folder to write into.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Write a dataset as CSV files: its table, prices and panels, as `diagnose` and `fit` read them."""
+    from ascertain import datasets
+    from ascertain.datasets.export import TARGET, export, write
+
+    dataset = datasets.load(name, data_dir)
+    files = write(export(dataset), out, name)
+    for file in files:
+        console.print(escape(str(file)), highlight=False, soft_wrap=True)
+    table, prices, *panels = files
+    options = f"--target {TARGET} --costs {prices}" + "".join(f" --groups {file}" for file in panels)
+    command = f"ascertain diagnose {table} {options} --budget {dataset.budgets[-1]:g}"
+    console.print(f"Next: [bold]{escape(command)}[/]", highlight=False, soft_wrap=True)
 
 
 @app.command(
