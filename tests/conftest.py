@@ -23,9 +23,6 @@ install_import_hook("ascertain", f"{strict.__name__}.check")
 
 import jax  # noqa: E402
 
-from ascertain import AcquisitionClassifier  # noqa: E402
-from tests.estimator_cases import patients  # noqa: E402
-
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 pytest_plugins = ["pytester"]
@@ -60,11 +57,3 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.fail(f"ASCERTAIN_REQUIRE lists {kind}, but {reason}")
             elif reason is not None:
                 pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def fitted() -> AcquisitionClassifier:
-    """The default method, on patients whose age is known."""
-    costs = {"scan": 5.0, "hat": 1.0}
-    model = AcquisitionClassifier(budget=6, costs=costs, known=["age"], effort="low", random_state=0)
-    return model.fit(*patients(400))

@@ -146,6 +146,7 @@ def test_the_result_does_not_depend_on_the_number_of_jobs(tmp_path: Path) -> Non
     assert (tmp_path / "1/regret.parquet").read_bytes() == (tmp_path / "2/regret.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_what_is_done_and_goes_on(tmp_path: Path) -> None:
     def arguments(replicates: int, out: str) -> list[str]:
         fixed = ["--dims", "6", "--budgets", "2", "--rates", "0.6", "--sizes", "10", "--jobs", "2"]

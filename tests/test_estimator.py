@@ -19,10 +19,16 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from ascertain import AcquisitionClassifier, InputError
 from ascertain.estimator import curve_budgets
-from tests.estimator_cases import patients, quick
+from tests.estimator_cases import fitted_classifier, patients, quick
 
 # One worker fits what these share.
 pytestmark = pytest.mark.xdist_group("estimator")
+
+
+@pytest.fixture(scope="module")
+def fitted() -> AcquisitionClassifier:
+    return fitted_classifier()
+
 
 # As scikit-learn wants it
 
@@ -200,7 +206,7 @@ def test_panels_and_prices_are_respected() -> None:
     assert model.recommend(whole)["why"].tolist() == ["budget"]
 
 
-@pytest.mark.parametrize("method", ["static", "aaco"])
+@pytest.mark.parametrize("method", [pytest.param("static", marks=pytest.mark.slow), "aaco"])
 def test_a_foreign_predictor_serves_every_method(method: str, tmp_path: Path) -> None:
     table, y = patients(120, missing=0.1)
     numbers = table[["age", "scan"]].astype(float)

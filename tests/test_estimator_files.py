@@ -10,13 +10,18 @@ import pytest
 
 from ascertain import AcquisitionClassifier, StoreError
 from ascertain.model_files import digest_of
-from tests.estimator_cases import patients, quick
+from tests.estimator_cases import fitted_classifier, patients, quick
 
 # One worker fits what these share.
 pytestmark = pytest.mark.xdist_group("estimator")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def fitted() -> AcquisitionClassifier:
+    return fitted_classifier()
+
+
+@pytest.fixture(scope="module")
 def folder(fitted: AcquisitionClassifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("classifier") / "model"
     fitted.save(path)
