@@ -75,6 +75,16 @@ def test_known_columns_may_stay_empty_and_are_asked_until_they_can_be_used() -> 
     assert terminal.shown.count("cannot be used: 'sex' takes one of 'f', 'm'") == 2
 
 
+def test_one_may_stop_at_any_question() -> None:
+    end, terminal = typed("help")  # then "stop", while the first known column is asked for
+    assert end.values == {}
+    assert "end with the prediction" in terminal.shown
+    end, _ = typed(
+        "40", "f", "0.5", "-1", "1"
+    )  # "stop" where the second value of the blood panel is asked for
+    assert end.values == {"age": 40, "sex": "f", "[b]mi": 0.5, "ecg": -1.0, "iron": 1.0}
+
+
 def test_nothing_is_lost_by_a_mistake() -> None:
     end, terminal = typed("", "", "0.5", "much", "ecgg=3", "pian: none", "ecg", "undo it", "1,5")
     assert end.values == {"[b]mi": 0.5, "ecg": 1.5}

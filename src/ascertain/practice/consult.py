@@ -83,31 +83,33 @@ class Session:
     def run(self) -> Consultation:
         """Ask and answer until the user stops; an `EOFError` or an interruption is the caller's to catch."""
         self._print("[dim]Type a value, or help.[/]")
-        for column in self.case.advisor.encoding.known:
-            if column not in self.case.values:
-                self._ask_known(column)
-        while True:
-            with self._console.status("Thinking"):
-                answer = self.case.answer()
-            self._show(answer)
-            if not self._take(answer):
-                return self.case
+        try:
+            for column in self.case.advisor.encoding.known:
+                if column not in self.case.values:
+                    self._ask_known(column)
+            while True:
+                with self._console.status("Thinking"):
+                    answer = self.case.answer()
+                self._show(answer)
+                self._take(answer)
+        except _Stop:
+            return self.case
 
-    def _take(self, answer: Answer) -> bool:
-        """Ask until something has changed; False: the user stops."""
+    def _take(self, answer: Answer) -> None:
+        """Ask until something has changed."""
         option = next((each for each in answer.options if each.action == answer.recommended), None)
         while True:
             line = self._ask(self._prompt(option)).strip()
             word, _, rest = line.partition(" ")
             if word.casefold() == "stop" and not rest:
-                return False
+                raise _Stop
             before = self.case
             try:
                 self._obey(word.casefold(), rest.strip(), line, answer, option)
             except (InputError, OSError) as error:
                 self._print(f"[red]{escape(str(error))}[/]")
             if self.case is not before:
-                return True
+                return
 
     def _obey(self, word: str, rest: str, line: str, answer: Answer, option: Option | None) -> None:
         match word:
@@ -158,7 +160,12 @@ class Session:
                 return
             values[first] = value
         for column in others:
-            if (value := self._ask_value(column)) is not None:
+            try:
+                value = self._ask_value(column)
+            except _Stop:
+                self.case = self.case.enter(values)  # nothing that was typed is lost
+                raise
+            if value is not None:
                 values[column] = value
         if not values:
             raise InputError(f"nothing of {option.action!r} was entered; type skip if it cannot be measured")
@@ -176,6 +183,12 @@ class Session:
             line = self._ask(f"{hint} > ").strip()
             if not line:
                 return None
+            if line not in (self._column(column).categories or ()):
+                if line.casefold() == "stop":
+                    raise _Stop
+                if line.casefold() in ("help", "?"):
+                    self._show_help()
+                    continue
             try:
                 value = self._checked(column, line)
             except InputError as error:
@@ -288,6 +301,10 @@ class Session:
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True)
+
+
+class _Stop(Exception):  # noqa: N818
+    """The user has had enough."""
 
 
 def prediction_text(answer: Answer) -> str:
