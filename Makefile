@@ -28,10 +28,10 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n 2 -q --dist loadgroup
+	$(BIN)/pytest -n 2 -q --dist loadfile
 
 test-full: lint
-	$(BIN)/pytest -n 2 -q --dist loadgroup -m 'slow or not slow'
+	$(BIN)/pytest -n 2 -q --dist loadfile -m 'slow or not slow'
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -21,9 +21,6 @@ from ascertain import AcquisitionClassifier, InputError
 from ascertain.estimator import curve_budgets
 from tests.estimator_cases import fitted_classifier, patients, quick
 
-# One worker fits what these share.
-pytestmark = pytest.mark.xdist_group("estimator")
-
 
 @pytest.fixture(scope="module")
 def fitted() -> AcquisitionClassifier:

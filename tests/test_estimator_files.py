@@ -12,9 +12,6 @@ from ascertain import AcquisitionClassifier, StoreError
 from ascertain.model_files import digest_of
 from tests.estimator_cases import fitted_classifier, patients, quick
 
-# One worker fits what these share.
-pytestmark = pytest.mark.xdist_group("estimator")
-
 
 @pytest.fixture(scope="module")
 def fitted() -> AcquisitionClassifier:
