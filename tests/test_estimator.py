@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from ascertain import AcquisitionClassifier, InputError
-from ascertain.estimator import curve_budgets
 from tests.estimator_cases import fitted_classifier, patients, quick
 
 
@@ -141,25 +140,6 @@ def test_evaluation_gives_a_curve_with_intervals(fitted: AcquisitionClassifier) 
     assert much["estimate"] > little["high"]
     with pytest.raises(InputError, match="y holds 'dead', a class that the training table did not have"):
         fitted.evaluate(table, np.where(y == "ill", "dead", y))
-
-
-@pytest.mark.parametrize(
-    ("costs", "budget", "wanted"),
-    [
-        ([1, 1, 1], 3, [1, 2, 3]),
-        ([1, 2, 4], 3, [1, 3]),
-        ([0, 1], 1, [1]),
-        (list(range(1, 31)), 465, [1, 15, 66, 136, 231, 325, 435, 465]),
-    ],
-)
-def test_curves_have_few_budgets(costs: list[float], budget: float, wanted: list[float]) -> None:
-    found = curve_budgets(np.array(costs, float), budget)
-    assert len(found) <= 8
-    assert found[0] == wanted[0]
-    assert found[-1] == wanted[-1]
-    assert found == sorted(found)
-    if len(wanted) < 8:
-        assert found == wanted
 
 
 def test_predictions_know_nothing_of_restored_cells() -> None:

@@ -25,11 +25,11 @@ from ascertain.evaluation import (
     frequency_table,
     needs_separate_rollouts,
     outcomes,
-    predictions,
     sample_rows,
     scores,
 )
 from ascertain.metrics import measure
+from ascertain.predictions import predictions
 
 from .acquisition_cases import ACTIONS, FAST, ROWS, Case, cases
 from .evaluation_cases import (

@@ -69,10 +69,20 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Encoded rows with their classes, cut into those to train on and those to validate with."""
+    """Encoded rows with their classes, cut into those to train on and those to validate with.
+
+    Parameters
+    ----------
+    train, valid
+        The rows, of which some are repeated.
+    trained, validated
+        Which rows these are.
+    """
 
     train: Table
     valid: Table
+    trained: Int[np.ndarray, " some"]
+    validated: Int[np.ndarray, " others"]
 
     @classmethod
     def cut(
@@ -100,7 +110,7 @@ class Rows:
             repeated = _repeated(rng.permutation(rows), least)
             return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes)
 
-        return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION))
+        return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid)
 
 
 def fit_advisor(

@@ -21,6 +21,7 @@ from ascertain.encoding import Encoding, fit_encoding
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator_files import load_advisor, save_advisor
 from ascertain.incomplete_evaluation import evaluate_incomplete
+from ascertain.predictions import predictions
 from ascertain.problem import Table
 
 
@@ -235,7 +236,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X, y
             The rows and their classes.
         budgets
-            The budgets; by default up to eight, up to the one that the policy was trained for.
+            The budgets; by default five, from nothing to what the policy was trained for.
         resamples
             Bootstrap resamples, for the intervals.
         random_state
@@ -282,13 +283,16 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         advisor, parameters = load_advisor(path)
         for name in sorted(set(parameters) - set(cls._get_param_names()))[:1]:
             raise StoreError(f"{path} has the parameter {name!r}, which a classifier does not have")
-        estimator = cls(**parameters)
+        return cls(**parameters).adopt(advisor)
+
+    def adopt(self, advisor: Advisor) -> "AcquisitionClassifier":
+        """Become fitted, with what was fitted elsewhere."""
         columns = [column.name for column in advisor.encoding.columns]
-        estimator.classes_, estimator.advisor_ = advisor.classes, advisor
-        estimator.n_features_in_ = len(columns)
+        self.classes_, self.advisor_ = advisor.classes, advisor
+        self.n_features_in_ = len(columns)
         if advisor.encoding.named:
-            estimator.feature_names_in_ = np.array(columns, object)
-        return estimator
+            self.feature_names_in_ = np.array(columns, object)
+        return self
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -341,15 +345,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         problem = self._advisor().problem
         if budgets is not None:
             return [float(problem.budget) if each is None else float(each) for each in budgets]
-        return curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget))
-
-
-def curve_budgets(costs: np.ndarray, budget: float, most: int = 8) -> list[float]:
-    """Give budgets to look at on the way to the largest: what the cheapest actions cost, evenly thinned."""
-    affordable = np.cumsum(np.sort(costs[costs > 0]))
-    steps = np.unique(affordable[affordable < budget * (1 - 1e-9)])
-    chosen = steps[np.unique(np.linspace(0, len(steps) - 1, min(most - 1, len(steps))).round().astype(int))]
-    return [*chosen.tolist(), budget]
+        return list(evaluation.curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)))
 
 
 def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -392,7 +388,7 @@ def _steps(
     """Let the policy acquire for each row, and tell the steps one by one."""
     rows = Table(x, np.zeros(len(x), int), available, n_classes=len(classes))
     episodes = evaluation.episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
-    probabilities = np.asarray(evaluation.predictions(advisor.predictor, advisor.problem, rows, episodes))
+    probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))
     choices, spent = np.asarray(episodes.choices), np.asarray(episodes.spent, np.float64)
     names, costs = advisor.encoding.action_names, np.asarray(advisor.problem.costs, np.float64)
     for row, label in enumerate(index):

@@ -21,11 +21,13 @@ from ascertain.checks import check_count, check_numbers
 from ascertain.errors import InputError
 from ascertain.metrics import measure
 from ascertain.policy import Policy
+from ascertain.predictions import predict_in_jax, predict_sets
 from ascertain.predictor import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 
 MAX_ROWS = 4096
+_CURVE_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the budget
 
 _WHO_STOPS = (
     "gdfs, dime, random and sequential stop at a threshold that you give (thresholds=), jafa and odin if "
@@ -254,6 +256,20 @@ def needs_separate_rollouts(problem: Problem, protocol: Protocol) -> bool:
     return protocol.affordability == "illegal" and bool(np.ptp(np.asarray(problem.costs)) > 0)
 
 
+def curve_budgets(prices: Float[np.ndarray, " actions"], budget: float) -> tuple[float, ...]:
+    """Give budgets from nothing to all of it, whole numbers where prices are.
+
+    Examples
+    --------
+    >>> curve_budgets(np.ones(9), 5.0), curve_budgets(np.array([0.5, 30.0]), 30.0)
+    ((0.0, 1.0, 2.0, 3.0, 5.0), (0.0, 7.5, 15.0, 22.5, 30.0))
+    """
+    shares = [share * budget for share in _CURVE_SHARES]
+    if (prices % 1 == 0).all():
+        shares = [*np.floor(shares[:-1]).tolist(), budget]
+    return tuple(sorted({float(each) for each in shares}))
+
+
 def most_steps(problem: Problem, budgets: Sequence[float]) -> int:
     """Give the most acquisitions that any of the budgets can pay for, at least one; not in `jit`."""
     return max(1, _at(problem, jnp.asarray(max(budgets), jnp.float32)).most_acquisitions())
@@ -290,58 +306,6 @@ def scores(
     )
 
 
-def predictions(
-    predictor: Predictor, problem: Problem, table: Table, episodes: Episodes
-) -> Float[Array, "steps_and_start instances classes"]:
-    """Give class probabilities before the first step and after each one.
-
-    Parameters
-    ----------
-    predictor
-        Written in JAX (an Equinox module), or any other callable, which is asked only about rows that change.
-    problem
-        Says what the actions reveal.
-    table
-        The rows that the episodes are about.
-    episodes
-        What was acquired for them.
-    """
-    return predict_sets(predictor, problem, table, _acquired(episodes, problem.n_actions))
-
-
-def predict_sets(
-    predictor: Predictor, problem: Problem, table: Table, acquired: Bool[Array, "points instances actions"]
-) -> Float[Array, "points instances classes"]:
-    """Give class probabilities for several sets of acquisitions of every row; see `predictions`."""
-    if isinstance(predictor, eqx.Module):
-        return _predict_in_jax(predictor, problem.without_names(), table, acquired)
-    x = np.asarray(table.x)
-    known = np.zeros(x.shape, bool)
-    # Rows of which nothing is known look the same to a predictor.
-    probabilities = np.repeat(_ask(predictor, problem, x[:1], known[:1]), len(x), axis=0)
-    found = []
-    for observed in np.asarray(problem.observed(acquired)):
-        changed = np.flatnonzero((observed != known).any(axis=1))
-        if len(changed):
-            probabilities = probabilities.copy()
-            probabilities[changed] = _ask(predictor, problem, x[changed], observed[changed])
-        known = observed
-        found.append(probabilities)
-    return jnp.asarray(np.stack(found))
-
-
-def predict_in_jax(
-    predictor: Predictor, problem: Problem, table: Table, acquired: Bool[Array, "points instances actions"]
-) -> Float[Array, "points instances classes"]:
-    """Give class probabilities for several sets of acquisitions of every row; can be jitted and vmapped."""
-
-    def predict(acquired: Bool[Array, "instances actions"]) -> Float[Array, "instances classes"]:
-        observed = problem.observed(acquired)
-        return predictor(jnp.where(observed, table.x, 0.0), observed)
-
-    return jax.lax.map(predict, acquired)  # one after the other, to save memory
-
-
 def acquisition_frequencies(episodes: Episodes, n_actions: int) -> Float[Array, "steps actions"]:
     """Give the share of all rows that take each action at each step."""
     return jnp.mean(jax.nn.one_hot(episodes.choices - 1, n_actions), axis=0)
@@ -363,29 +327,9 @@ def frequency_table(
 
 
 # One program for each shape: budgets, rows and parameters are arguments.
-_acquired = jax.jit(Episodes.acquired, static_argnums=1)
 _acquire = eqx.filter_jit(acquire)
 _outcomes = eqx.filter_jit(outcomes)
 _soft_outcomes = eqx.filter_jit(soft_outcomes)
-_predict_in_jax = eqx.filter_jit(predict_in_jax)
-
-
-def _ask(
-    predictor: Predictor,
-    problem: Problem,
-    x: Float[np.ndarray, "instances features"],
-    observed: Bool[np.ndarray, "instances features"],
-) -> Float[np.ndarray, "instances classes"]:
-    """Ask a predictor that is not written in JAX."""
-    probabilities = np.asarray(
-        predictor(jnp.asarray(np.where(observed, x, 0.0)), jnp.asarray(observed)), np.float32
-    )
-    if probabilities.shape != (len(x), problem.n_classes):
-        raise InputError(
-            f"the predictor gave probabilities of shape {probabilities.shape} for {len(x)} rows; "
-            f"it should give one for each of the {problem.n_classes} classes: ({len(x)}, {problem.n_classes})"
-        )
-    return probabilities
 
 
 def _at(problem: Problem, budget: Float[Array, ""]) -> Problem:

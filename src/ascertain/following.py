@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import acquire
 from ascertain.errors import InputError
-from ascertain.evaluation import predict_sets
 from ascertain.policy import Policy
+from ascertain.predictions import predict_sets
 from ascertain.predictor import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.propensity import Choices, propensities

@@ -18,7 +18,7 @@ AnyArray = TypeVar("AnyArray", np.ndarray, Array)  # of one library: what comes 
 
 CALIBRATION_BINS = 15
 # Single precision, in which predictors compute, does not tell smaller ones from zero beside one.
-_LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
+LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
 
 
 def measure(
@@ -143,7 +143,7 @@ def _check(probabilities: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
     values = check_numbers("probabilities", probabilities, ndim=2)
     if 0 in values.shape:
         raise InputError(f"there is nothing to score: probabilities has shape {values.shape}")
-    for row, label in np.argwhere(~((values >= 0) & (values <= 1 + _LEAST_PROBABILITY * 8)))[:1]:
+    for row, label in np.argwhere(~((values >= 0) & (values <= 1 + LEAST_PROBABILITY * 8)))[:1]:
         raise InputError(
             f"the probability of class {label} in row {row} is {values[row, label]}, not between 0 and 1"
         )
@@ -152,7 +152,7 @@ def _check(probabilities: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def _log_loss(probabilities: np.ndarray, y: np.ndarray) -> float:
     of_truth = probabilities[np.arange(len(y)), y]
-    return float(-np.log(np.maximum(of_truth, _LEAST_PROBABILITY)).mean())
+    return float(-np.log(np.maximum(of_truth, LEAST_PROBABILITY)).mean())
 
 
 def _brier(probabilities: np.ndarray, y: np.ndarray) -> float:

@@ -17,6 +17,7 @@ from ascertain.errors import InputError
 from ascertain.methods.registry import State
 from ascertain.missingness import MECHANISMS, mask_tables
 from ascertain.policy import Policy
+from ascertain.predictions import predict_sets
 from ascertain.predictor import MaskedMLP, fit_predictor
 from ascertain.predictor import settings_for as predictor_settings_for
 from ascertain.problem import Problem, Table
@@ -152,7 +153,7 @@ def train_policy(
     budgets = [each for each in dataset.budgets if each < budget] + [budget]
     rows = evaluation.sample_rows(split.valid, evaluation.MAX_ROWS, recipe.split)
     reached = evaluation.reach(acting, policy, problem, rows, budgets, protocol=recipe.protocol)
-    probabilities = evaluation.predict_sets(predictor, problem, rows, reached.acquired)
+    probabilities = predict_sets(predictor, problem, rows, reached.acquired)
     scores = evaluation.scores(reached, probabilities, rows.y)
     scores.insert(0, "budget", budgets)
     preparation = dataset.preparation(recipe.split, recipe.protocol)

@@ -12,9 +12,8 @@ from scipy.sparse import csr_array
 
 from ascertain.checks import check_labels, check_numbers
 from ascertain.errors import InputError
-from ascertain.metrics import CALIBRATION_BINS
+from ascertain.metrics import CALIBRATION_BINS, LEAST_PROBABILITY
 
-_LEAST_PROBABILITY = float(np.finfo(np.float32).eps)  # as in `ascertain.metrics`
 _THRESHOLDS = 512  # that rankings of resamples are computed at
 _CELLS_AT_ONCE = 2**23  # counts of rows in resamples
 
@@ -174,7 +173,7 @@ def _scores(
         "accuracy": right.sum(axis=1) / total,
         "f1": f1.sum(axis=1) / occurs.sum(axis=1),
         **_rankings(sample, counts, thresholds=thresholds),
-        "log_loss": mean(-np.log(np.maximum(p[at, y], _LEAST_PROBABILITY))),
+        "log_loss": mean(-np.log(np.maximum(p[at, y], LEAST_PROBABILITY))),
         "brier": mean(((p - true) ** 2).sum(axis=1)),
         "ece": gaps / total,
         **{name: mean(amount) for name, amount in sample.amounts.items()},

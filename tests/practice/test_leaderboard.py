@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from ascertain.errors import InputError
-from ascertain.evaluation import evaluate
+from ascertain.evaluation import curve_budgets, evaluate
 from ascertain.practice.leaderboard import (
     DEFAULTS,
     Candidate,
@@ -14,7 +14,6 @@ from ascertain.practice.leaderboard import (
     _ranked,
     as_classifier,
     check_candidates,
-    curve_budgets,
     score,
     stages,
 )

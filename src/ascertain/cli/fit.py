@@ -14,6 +14,17 @@ from rich.table import Table
 from rich.tree import Tree
 
 from ascertain.cli.app import app, console, errors, progress_bar, warn
+from ascertain.cli.table_options import (
+    Costs,
+    Groups,
+    Known,
+    Markers,
+    Separator,
+    TableFile,
+    Target,
+    read_price_list,
+    read_table,
+)
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,21 +47,15 @@ Examples:
 """
 )
 def fit(
-    table: Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")],
-    target: Annotated[str, typer.Option(help="The column of classes.")],
+    table: TableFile,
+    target: Target,
     out: Annotated[Path, typer.Option(help="The folder for the model and its report.")],
-    costs: Annotated[
-        Path | None,
-        typer.Option(help="A CSV file of names and costs.", show_default="each action costs 1"),
-    ] = None,
+    costs: Costs = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="the sum of all costs")
     ] = None,
-    known: Annotated[str, typer.Option(help="Columns that are known from the start, as a,b,c.")] = "",
-    groups: Annotated[
-        Path | None,
-        typer.Option(help="What is bought together: a CSV file column,group, or JSON by group."),
-    ] = None,
+    known: Known = "",
+    groups: Groups = None,
     method: Annotated[
         str | None,
         typer.Option(help="Fit this method only.", show_default="gdfs, dime and a fixed panel"),
@@ -63,13 +68,8 @@ def fit(
     effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
     test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
-    sep: Annotated[
-        str | None, typer.Option(help="What separates cells.", show_default="found by itself")
-    ] = None,
-    na: Annotated[
-        list[str] | None,
-        typer.Option(help="A text that means 'not measured', besides ?, NA and empty; can be repeated."),
-    ] = None,
+    sep: Separator = None,
+    na: Markers = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that holds other things.")
     ] = False,
@@ -83,18 +83,14 @@ def fit(
     from ascertain.practice.fit_report import report_fit
     from ascertain.practice.held_out import hold_out
     from ascertain.practice.leaderboard import check_candidates, compare, stages
-    from ascertain.practice.price_lists import read_panels, read_prices
-    from ascertain.practice.tables import read_user_table
 
     check_folder(out, force=force)
     candidates = _candidates(method, state, treatment)
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
-        read_user_table(table, target, separator=sep, markers=na or ()),
-        costs=None if costs is None else read_prices(costs),
-        groups=None if groups is None else read_panels(groups),
-        known=[name.strip() for name in known.split(",") if name.strip()],
+        read_table(table, target, sep, na),
+        **read_price_list(costs, groups, known),
         budget=budget,
         test_fraction=test_fraction,
         seed=seed,
@@ -164,7 +160,7 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
 
 def _write(report: "FitReport", out: Path) -> None:
     """Write the model, and the page beside it."""
-    from ascertain.files import replacing
+    from ascertain.analysis.report.self_contained import write_page
     from ascertain.practice.fit_report import render
     from ascertain.practice.leaderboard import as_classifier
 
@@ -174,8 +170,7 @@ def _write(report: "FitReport", out: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that it holds training rows was said before
         model.save(out)
-    with replacing(out / "report.html") as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+    write_page(page, out / "report.html")
 
 
 def _print_report(report: "FitReport", out: Path) -> None:

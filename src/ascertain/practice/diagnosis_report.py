@@ -1,23 +1,13 @@
 """A diagnosis as one page of HTML that needs nothing but itself."""
 
-import base64
-import hashlib
-import math
-from collections.abc import Callable, Iterable
-from importlib.resources import files
+from collections.abc import Iterable
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
-from matplotlib.figure import Figure
-
-from ascertain import __version__
 from ascertain.analysis.missingness_figures import draw_diagnosis
-from ascertain.analysis.report.exhibits import Exhibit, data_uri
+from ascertain.analysis.report.exhibits import figure_exhibit
 from ascertain.analysis.report.overview import Fact
+from ascertain.analysis.report.self_contained import part, render_page, write_page
 from ascertain.analysis.report.tables import NOTHING, Cell, HtmlTable, number_text
-from ascertain.analysis.style import paper_style
-from ascertain.files import replacing
 from ascertain.missingness import Diagnosis
 from ascertain.practice.advice import Advice, advise, names_text
 from ascertain.practice.diagnosis import Findings
@@ -31,7 +21,6 @@ from ascertain.practice.words import (
     table_facts,
 )
 
-_SCREEN = 130  # screen pixels per inch of a figure, as in the report of a study
 _HEADINGS = {"do": "What to do", "care": "Be careful", "limit": "What not to conclude"}
 
 
@@ -45,40 +34,29 @@ def write_diagnosis(findings: Findings, drawing: Diagnosis, path: Path) -> Path:
     path
         The file to write.
     """
-    page = render(findings, drawing)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+    write_page(render(findings, drawing), path)
     return path
 
 
 def render(findings: Findings, drawing: Diagnosis) -> str:
     """Give the page as text."""
-    css = files("ascertain.analysis.report").joinpath("style.css").read_text(encoding="utf-8")
-    template = files("ascertain.practice").joinpath("diagnosis.html").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode("ascii")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string(template).render(
-        policy=(
-            f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
-            "form-action 'none'"
-        ),
-        css=Markup(css),
-        version=__version__,
+    return render_page(
+        part("diagnosis.html", "ascertain.practice"),
+        subtitle="What its holes mean for learning which measurement to take next",
         title=f"Diagnosis of {findings.table.file}",
         advice=_grouped(advise(findings)),
         warnings=findings.table.warnings,
         table_facts=_facts(table_facts(findings.table)),
         columns=_columns_table(findings),
         holes_facts=_facts(holes_facts(findings)),
-        holes_figure=_figure("Holes", lambda: draw_diagnosis(drawing._replace(little=None)), "holes"),
+        holes_figure=figure_exhibit("Holes", lambda: draw_diagnosis(drawing._replace(little=None)), "holes"),
         signs=signs_sentences(findings.holes),
         label_table=_label_table(findings),
         value_table=_value_table(findings),
         patterns=_pattern_table(findings),
         support_sentence=support_sentence(findings),
         support_facts=_facts(support_facts(findings.support)),
-        support_figure=_figure(
+        support_figure=figure_exhibit(
             "Rows that support acquisitions", lambda: draw_support(findings.support), "rows"
         ),
         depths=_depth_table(findings),
@@ -94,13 +72,6 @@ def _grouped(found: list[Advice]) -> list[tuple[str, list[Advice]]]:
 
 def _facts(pairs: Iterable[tuple[str, str]]) -> list[Fact]:
     return [Fact(label, text) for label, text in pairs]
-
-
-def _figure(title: str, draw: Callable[[], Figure], anchor: str) -> Exhibit:
-    with paper_style():
-        figure = draw()
-        width, height = (math.ceil(_SCREEN * inches) for inches in figure.get_size_inches())
-        return Exhibit(f"figure-{anchor}", title, "", data_uri(figure), width, height)
 
 
 def _table(headers: Iterable[tuple[str, bool]], rows: list[list[Cell]]) -> HtmlTable | None:

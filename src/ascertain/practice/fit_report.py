@@ -1,26 +1,20 @@
 """What was fitted to a table, as one page of HTML that needs nothing but itself."""
 
-import base64
-import hashlib
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 
 import jax
 import numpy as np
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from ascertain import __version__
 from ascertain.analysis.acquisition_figures import draw_frequencies
 from ascertain.analysis.names import restorer_name
-from ascertain.analysis.report.exhibits import Exhibit, data_uri
+from ascertain.analysis.report.exhibits import figure_exhibit
 from ascertain.analysis.report.overview import Fact, duration
+from ascertain.analysis.report.self_contained import part, render_page
 from ascertain.analysis.report.tables import NOTHING, Cell, HtmlTable, number_text
-from ascertain.analysis.style import paper_style
 from ascertain.metrics import measure
 from ascertain.practice.advice import names_text
 from ascertain.practice.fit_figures import draw_budget_curves, draw_calibration
@@ -29,8 +23,6 @@ from ascertain.practice.held_out import HeldOut
 from ascertain.practice.leaderboard import Contender, Leaderboard
 from ascertain.practice.policy_tree import PolicyTree, describe_policy
 from ascertain.practice.walks import Walks, walk
-
-_SCREEN = 130  # screen pixels per inch of a figure, as in the report of a study
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,31 +62,23 @@ def report_fit(
 
 def render(report: FitReport) -> str:
     """Give the page as text."""
-    css = files("ascertain.analysis.report").joinpath("style.css").read_text(encoding="utf-8")
-    template = files("ascertain.practice").joinpath("fit.html").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode("ascii")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     data, board = report.data, report.board
     advisor = board.best.advisor
     observed = advisor.predict(np.asarray(data.test.x), np.asarray(data.test.available))
     y = np.asarray(data.test.y)
-    return environment.from_string(template).render(
-        policy=(
-            f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
-            "form-action 'none'"
-        ),
-        css=Markup(css),
-        version=__version__,
+    return render_page(
+        part("fit.html", "ascertain.practice"),
+        subtitle="Which policy was chosen, how well it does, what it does first, and how far to trust it",
         title=f"What to measure next for {data.table.target!r}, learned from {data.table.name}",
         best=board.best.candidate.name,
         sentences=choice_sentences(data, board),
         leaderboard=_leaderboard(board),
         estimate=ESTIMATES[board.reported],
         curve_estimate=ESTIMATES[board.told],
-        curves=_figure("AUROC by budget", lambda: draw_budget_curves(board, board.told), "curves"),
+        curves=figure_exhibit("AUROC by budget", lambda: draw_budget_curves(board, board.told), "curves"),
         tree=report.tree,
-        steps=_figure("What is acquired when", lambda: _draw_steps(report), "steps"),
-        calibration=_figure(
+        steps=figure_exhibit("What is acquired when", lambda: _draw_steps(report), "steps"),
+        calibration=figure_exhibit(
             "Calibration", lambda: draw_calibration(observed, y, data.table.classes), "calibration"
         ),
         calibration_facts=_calibration_facts(observed, y),
@@ -103,13 +87,6 @@ def render(report: FitReport) -> str:
         model_facts=_model_facts(report),
         provenance=_provenance(report),
     )
-
-
-def _figure(title: str, draw: Callable[[], Figure], anchor: str) -> Exhibit:
-    with paper_style():
-        figure = draw()
-        width, height = (math.ceil(_SCREEN * inches) for inches in figure.get_size_inches())
-        return Exhibit(f"figure-{anchor}", title, "", data_uri(figure), width, height)
 
 
 def _draw_steps(report: FitReport) -> Figure:

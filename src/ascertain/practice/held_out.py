@@ -94,15 +94,15 @@ def hold_out(
         return Table(x[places], table.y[places], available[places], n_classes=len(table.classes))
 
     others = np.flatnonzero(~tested)
-    rows, training, validation = _cut(x[others], available[others], table.y[others], len(table.classes), rng)
+    rows = Rows.cut(x[others], available[others], table.y[others], len(table.classes), VALIDATION, rng)
     return HeldOut(
         table=table,
         encoding=encoding,
         aside=aside,
         problem=encoding.problem(budget, table.classes),
         rows=rows,
-        training=rows_of(others[training]),
-        selection=rows_of(others[validation]),
+        training=rows_of(others[rows.trained]),
+        selection=rows_of(others[rows.validated]),
         test=rows_of(np.flatnonzero(tested)),
     )
 
@@ -125,24 +125,3 @@ def _drawn(table: UserTable, fraction: float, rng: np.random.RandomState) -> Boo
 def _some(table: UserTable, chosen: Bool[np.ndarray, " rows"]) -> UserTable:
     columns = table.columns[chosen].reset_index(drop=True)
     return UserTable(table.name, columns, table.target, table.classes, table.y[chosen], table.unlabelled)
-
-
-def _cut(
-    x: Float[np.ndarray, "rows features"],
-    available: Bool[np.ndarray, "rows features"],
-    y: Int[np.ndarray, " rows"],
-    n_classes: int,
-    rng: np.random.RandomState,
-) -> tuple[Rows, Int[np.ndarray, " training"], Int[np.ndarray, " validation"]]:
-    """Cut rows for training, which repeats some, and say which rows are on either side."""
-    seed = int(rng.randint(2**31))
-    rows = Rows.cut(x, available, y, n_classes, VALIDATION, np.random.RandomState(seed))
-    # The same cut of the rows' own numbers tells which they are.
-    numbers = np.arange(len(y), dtype=np.float32)[:, None]
-    places = Rows.cut(
-        numbers, np.ones_like(numbers, bool), y, n_classes, VALIDATION, np.random.RandomState(seed)
-    )
-    training, validation = (
-        np.unique(np.asarray(part.x).astype(int)) for part in (places.train, places.valid)
-    )
-    return rows, training, validation

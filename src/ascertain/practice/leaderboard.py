@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from ascertain import methods
 from ascertain.advisor import Advisor
@@ -23,9 +22,10 @@ from ascertain.advisor_training import Plan, Shared, fit_advisor
 from ascertain.analysis.names import policy_name
 from ascertain.errors import InputError
 from ascertain.estimator import AcquisitionClassifier
-from ascertain.evaluation import MAX_ROWS, predict_sets, reach, sample_rows
+from ascertain.evaluation import MAX_ROWS, curve_budgets, reach, sample_rows
 from ascertain.incomplete_evaluation import METRICS, evaluate_incomplete
 from ascertain.practice.held_out import VALIDATION, HeldOut
+from ascertain.predictions import predict_sets
 from ascertain.problem import Table
 from ascertain.weighted_metrics import Sample, intervals, measure_sample
 
@@ -33,7 +33,6 @@ METRIC = "auroc"
 RESAMPLES = 500
 # How many rows to look at, and how often each is imagined to go on.
 _CARE = {"standard": (MAX_ROWS, 8), "low": (MAX_ROWS // 2, 4)}
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the budget, to draw a curve
 _SHARES_OF_ONE = ("auroc", "f1")  # which estimates with negative weights may leave
 
 Estimator = Literal["dr", "ipw", "restricted"]
@@ -219,20 +218,6 @@ def compare(
     return _ranked(fitted, budgets)
 
 
-def curve_budgets(prices: Float[np.ndarray, " actions"], budget: float) -> tuple[float, ...]:
-    """Give budgets from nothing to all of it, whole numbers where prices are.
-
-    Examples
-    --------
-    >>> curve_budgets(np.ones(9), 5.0), curve_budgets(np.array([0.5, 30.0]), 30.0)
-    ((0.0, 1.0, 2.0, 3.0, 5.0), (0.0, 7.5, 15.0, 22.5, 30.0))
-    """
-    shares = [share * budget for share in _SHARES]
-    if (prices % 1 == 0).all():
-        shares = [*np.floor(shares[:-1]).tolist(), budget]
-    return tuple(sorted({float(each) for each in shares}))
-
-
 def score(
     advisor: Advisor,
     table: Table,
@@ -294,7 +279,7 @@ def as_classifier(
     data: HeldOut, contender: Contender, *, restorer: str, effort: str, seed: int
 ) -> AcquisitionClassifier:
     """Give a fitted candidate as the classifier that it is."""
-    candidate, encoding = contender.candidate, contender.advisor.encoding
+    candidate = contender.candidate
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,
@@ -305,11 +290,7 @@ def as_classifier(
         effort=effort,
         random_state=seed,
     )
-    model.classes_ = contender.advisor.classes
-    model.advisor_ = contender.advisor
-    model.n_features_in_ = len(encoding.columns)
-    model.feature_names_in_ = np.array([column.name for column in encoding.columns], object)
-    return model
+    return model.adopt(contender.advisor)
 
 
 def _restricted(

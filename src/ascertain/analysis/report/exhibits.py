@@ -4,7 +4,7 @@ import base64
 import io
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +64,18 @@ def _make(artefact: Artefact, results: Results, anchor: str, title: str) -> Exhi
         product = artefact.make(results)
         if isinstance(product, pd.DataFrame):
             return Exhibit(anchor, title, artefact.summary, table=to_table(product))
-        width, height = (math.ceil(_SCREEN * inches) for inches in product.get_size_inches())
-        return Exhibit(anchor, title, artefact.summary, data_uri(product), width, height)
+        return _figure(anchor, title, artefact.summary, product)
+
+
+def figure_exhibit(title: str, draw: Callable[[], Figure], anchor: str) -> Exhibit:
+    """Draw a figure in the paper's style, for a page that says itself what it shows."""
+    with paper_style():
+        return _figure(f"figure-{anchor}", title, "", draw())
+
+
+def _figure(anchor: str, title: str, caption: str, figure: Figure) -> Exhibit:
+    width, height = (math.ceil(_SCREEN * inches) for inches in figure.get_size_inches())
+    return Exhibit(anchor, title, caption, data_uri(figure), width, height)
 
 
 def data_uri(figure: Figure) -> str:

@@ -1,4 +1,4 @@
-"""For a person with a table of their own."""
+"""What the holes of a user's table mean."""
 
 import dataclasses
 import json
@@ -11,6 +11,17 @@ from rich.padding import Padding
 from rich.table import Table
 
 from ascertain.cli.app import app, console, warn
+from ascertain.cli.table_options import (
+    Costs,
+    Groups,
+    Known,
+    Markers,
+    Separator,
+    TableFile,
+    Target,
+    read_price_list,
+    read_table,
+)
 
 if TYPE_CHECKING:
     from ascertain.practice.advice import Advice
@@ -36,27 +47,16 @@ Examples:
 """
 )
 def diagnose(
-    table: Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")],
-    target: Annotated[str, typer.Option(help="The column of classes.")],
-    costs: Annotated[
-        Path | None,
-        typer.Option(help="A CSV file of names and costs.", show_default="each action costs 1"),
-    ] = None,
+    table: TableFile,
+    target: Target,
+    costs: Costs = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="any amount")
     ] = None,
-    known: Annotated[str, typer.Option(help="Columns that are known from the start, as a,b,c.")] = "",
-    groups: Annotated[
-        Path | None,
-        typer.Option(help="What is bought together: a CSV file column,group, or JSON by group."),
-    ] = None,
-    sep: Annotated[
-        str | None, typer.Option(help="What separates cells.", show_default="found by itself")
-    ] = None,
-    na: Annotated[
-        list[str] | None,
-        typer.Option(help="A text that means 'not measured', besides ?, NA and empty; can be repeated."),
-    ] = None,
+    known: Known = "",
+    groups: Groups = None,
+    sep: Separator = None,
+    na: Markers = None,
     out: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="TABLE-diagnosis.html")
     ] = None,
@@ -69,15 +69,11 @@ def diagnose(
     from ascertain.practice.advice import advise
     from ascertain.practice.diagnosis import diagnose_table
     from ascertain.practice.diagnosis_report import write_diagnosis
-    from ascertain.practice.price_lists import read_panels, read_prices
-    from ascertain.practice.tables import read_user_table
 
-    read = read_user_table(table, target, separator=sep, markers=na or ())
+    read = read_table(table, target, sep, na)
     findings, drawing = diagnose_table(
         read,
-        costs=None if costs is None else read_prices(costs),
-        groups=None if groups is None else read_panels(groups),
-        known=[name.strip() for name in known.split(",") if name.strip()],
+        **read_price_list(costs, groups, known),
         budget=budget,
     )
     path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
