@@ -34,6 +34,7 @@ class Idle(Runner):
         self.width, self.device, self.host = width, "none", "nowhere"
         self.fails = fails
         self.chunks: list[tuple[Recipe, int]] = []
+        self.prepared: list[Recipe] = []
         self._recipes: dict[Hashable, tuple[Recipe, Callable[[], Inputs]]] = {}
 
     @property
@@ -42,6 +43,7 @@ class Idle(Runner):
 
     def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
         self._recipes[name] = recipe, like
+        self.prepared.append(recipe)
 
     def ready(self, name: Hashable) -> bool:
         return name in self._recipes
@@ -140,6 +142,29 @@ def test_restricted_and_restored_rows_reach_the_program(tmp_path: Path) -> None:
     fitting = sorted(round(share, 1) for stage, share in given if stage == "fit")
     assert all(abs(share - 0.5) < 0.05 for share in restoring)
     assert fitting == [0.5] * 4 + [1.0] * 8
+
+
+def test_after_its_time_a_run_finishes_what_it_began_and_begins_nothing(tmp_path: Path) -> None:
+    class Slow(Idle):
+        def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+            time.sleep(0.5)
+            return super().run(name, inputs)
+
+    runner = Slow(4)
+    summary = run_study(tiny(), tmp_path, runner=runner, stop_after=0.2)
+    assert 0 < len(runner.chunks) <= runner.places
+    assert (summary.finished, summary.failed) == (0, 0)
+    kept = list((tmp_path / "artefacts").glob("*.safetensors"))
+    assert len(kept) == sum(size for _, size in runner.chunks)
+    assert run_study(tiny(), tmp_path, runner=Idle(4)).finished == 24
+
+
+def test_programs_of_long_chunks_are_compiled_first(tmp_path: Path) -> None:
+    """While those run, the others' are traced."""
+    runner = Idle(64)
+    methods = ("random", "dime", "ol")
+    run_study(tiny(datasets=("cube",), methods=methods, settings={}), tmp_path, runner=runner)
+    assert [recipe.method for recipe in runner.prepared if _cells(recipe)] == ["ol", "ol", "dime", "random"]
 
 
 def test_a_full_disk_ends_the_run_and_blames_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

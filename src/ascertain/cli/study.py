@@ -86,6 +86,8 @@ Examples:
 
 `ascertain study run mine.toml --engine dask --address tcp://10.0.0.1:8786` — on a cluster
 
+`ascertain study run paper --stop-after 55` — in a job with an hour's limit
+
 Interrupt it at will: the same command goes on where it stopped.
 """,
 )
@@ -105,12 +107,17 @@ def study_run(
         bool,
         typer.Option("--mix", help="Go on with a folder computed at another width or on another device."),
     ] = False,
+    stop_after: Annotated[
+        float | None,
+        typer.Option(help="Minutes after which nothing is begun; what runs then is still finished and kept."),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Compute what is missing of a study, and write its tables."""
     study = _read(file, datasets, protocol)
     folder = out or Path(study.name)
-    summary = run_with_progress(study, folder, _runner(engine, address, width), data_dir, mix)
+    seconds = None if stop_after is None else 60 * stop_after
+    summary = run_with_progress(study, folder, _runner(engine, address, width), data_dir, mix, seconds)
     console.print(
         f"{summary.finished} of {summary.cells} cells are there after {summary.seconds:.0f} s.",
         highlight=False,
@@ -118,6 +125,8 @@ def study_run(
     if summary.failed:
         errors.print(f"{summary.failed} jobs failed: ascertain study status {escape(str(folder))}")
         raise typer.Exit(1)
+    if summary.finished < summary.cells:
+        console.print("The same command goes on from there.")
     console.print(f"Next: ascertain report {escape(str(folder))}", highlight=False, soft_wrap=True)
 
 
@@ -141,7 +150,12 @@ def study_status(
 
 
 def run_with_progress(
-    study: "Study", folder: Path, runner: "Runner", data_dir: Path | None = None, mix: bool = False
+    study: "Study",
+    folder: Path,
+    runner: "Runner",
+    data_dir: Path | None = None,
+    mix: bool = False,
+    stop_after: float | None = None,
 ) -> "Summary":
     """Run a study with a progress bar."""
     from ascertain.study import run_study
@@ -156,7 +170,14 @@ def run_with_progress(
 
         try:
             return run_study(
-                study, folder, runner=runner, data_dir=data_dir, mix=mix, on_progress=show, on_warning=warn
+                study,
+                folder,
+                runner=runner,
+                data_dir=data_dir,
+                mix=mix,
+                stop_after=stop_after,
+                on_progress=show,
+                on_warning=warn,
             )
         except KeyboardInterrupt:
             bar.stop()

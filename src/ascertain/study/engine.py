@@ -1,5 +1,6 @@
 """Running a study: missing jobs are grouped by program, computed in chunks, and kept once they are done."""
 
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ascertain.errors import AscertainError
 from ascertain.routes import route_structure
+from ascertain.study.costs import chunk_seconds
 from ascertain.study.file import Study, study_text, write_study
 from ascertain.study.jobs import STAGES, Job
 from ascertain.study.materials import Materials
@@ -73,6 +75,7 @@ def run_study(
     runner: Runner | None = None,
     data_dir: Path | None = None,
     mix: bool = False,
+    stop_after: float | None = None,
     on_progress: Callable[[Progress], object] = lambda progress: None,
     on_warning: Callable[[str], object] = lambda message: None,
 ) -> Summary:
@@ -93,6 +96,8 @@ def run_study(
     mix
         Whether to go on with a store whose results were computed at another width, on another kind of
         device, or by other versions.
+    stop_after
+        Seconds after which no chunk is begun; those that were begun before are finished and kept.
     on_progress
         Called when a chunk begins or ends.
     on_warning
@@ -105,9 +110,10 @@ def run_study(
     store.open()
     try:
         run = _Run(materials, store, runner, mix, on_progress, on_warning)
+        deadline = math.inf if stop_after is None else start + stop_after
         _begin_with(study, folder)
         try:
-            run.go()
+            run.go(deadline)
         finally:
             runner.close()
             assemble(store, materials.grid)
@@ -142,8 +148,8 @@ class _Run:
         self._groups = self._grouped(missing)
         self._group_of = {job.id: group for group in self._groups for job in group.waiting}
 
-    def go(self) -> None:
-        """Compute until nothing is left that can be."""
+    def go(self, deadline: float) -> None:
+        """Compute until nothing is left that can be; begin nothing after a moment of `time.perf_counter`."""
         for group in self._groups:
             self._prepare(group)
         pending: dict[Future[None], _Chunk] = {}
@@ -153,7 +159,10 @@ class _Run:
         try:
             self._report("")
             while self._groups:
-                for chunk in self._begin(list(pending.values()), idle):
+                in_time = time.perf_counter() < deadline
+                if not in_time and not pending:
+                    break
+                for chunk in self._begin(list(pending.values()), idle) if in_time else ():
                     pending[threads.submit(self._compute, chunk)] = chunk
                     self._report(chunk.group.label)
                 if not pending:
@@ -189,7 +198,10 @@ class _Run:
         return sorted(wanted.values(), key=lambda job: order[job.id])
 
     def _grouped(self, jobs: list[Job]) -> list[_Group]:
-        """Put jobs of one program together, early stages and wide tables first: others wait for those."""
+        """Put jobs of one program together: early stages first, since others wait for those, then long ones.
+
+        While a device is busy with a long chunk, the programs of shorter ones are traced.
+        """
         found: dict[tuple[Any, ...], _Group] = {}
         for job in jobs:
             name = ("routes", job.dataset) if job.stage == "routes" else self.materials.group(job)
@@ -201,9 +213,9 @@ class _Run:
             needed = {need.id for job in group.waiting for need in _all_needs(job)}
             group.waiting.sort(key=lambda job: job.id not in needed)
 
-        def rank(group: _Group) -> tuple[int, int]:
+        def rank(group: _Group) -> tuple[int, float]:
             job = group.waiting[0]
-            return STAGES.index(job.stage), -self.materials.datasets[job.dataset].problem.n_features
+            return STAGES.index(job.stage), -chunk_seconds(job, self.materials, group.width)
 
         return sorted(found.values(), key=rank)
 

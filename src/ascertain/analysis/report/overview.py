@@ -87,9 +87,11 @@ def duration(seconds: float) -> str:
 
     Examples
     --------
-    >>> duration(4.2), duration(600), duration(9000)
-    ('4.2 s', '10.0 min', '2.5 h')
+    >>> duration(0.031), duration(4.2), duration(600), duration(9000)
+    ('0.03 s', '4.2 s', '10.0 min', '2.5 h')
     """
+    if seconds < 1:
+        return f"{seconds:.2f} s"
     if seconds < 120:
         return f"{seconds:.1f} s"
     if seconds < 7200:
