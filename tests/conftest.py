@@ -12,8 +12,6 @@ import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
-os.environ["SCIPY_ARRAY_API"] = "1"  # before SciPy is imported: one of scikit-learn's checks needs it
-
 # Before anything of the package is imported: shapes and types are checked in tests, and only there.
 # An int is a float to a type checker, so it is one here too.
 strict = ModuleType("ascertain_strict_types")

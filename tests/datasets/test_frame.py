@@ -285,7 +285,7 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, dict[str, float], dict[str, l
     return table.assign(label=np.arange(rows) % 2), costs, groups
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(tables())
 def test_any_mixed_table_is_read_faithfully(
     drawn: tuple[pd.DataFrame, dict[str, float], dict[str, list[str]]],

@@ -1,0 +1,35 @@
+"""Run all of scikit-learn's checks on the classifier and print those that fail; a skip counts as a failure.
+
+    python -m tests.scikit_learn_checks '{"effort": "low"}'
+
+A process of its own, without the run-time type checks of the other tests: scikit-learn passes values of wrong
+types to the constructor, which must take them and leave it to `fit` to complain.
+"""
+
+import json
+import os
+import sys
+import warnings
+
+os.environ["SCIPY_ARRAY_API"] = "1"  # before SciPy is imported: one of the checks is skipped without
+
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from ascertain import AcquisitionClassifier
+
+
+def failures(estimator: AcquisitionClassifier) -> list[str]:
+    """Give the checks that fail, each with its error."""
+    failed, count = [], 0
+    for instance, check in estimator_checks_generator(estimator):
+        count += 1
+        try:
+            check(instance)
+        except BaseException as error:
+            failed.append(f"{check.func.__name__}: {error!r}")
+    return failed if count else ["there are no checks"]
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print(json.dumps(failures(AcquisitionClassifier(**json.loads(sys.argv[1])))))
