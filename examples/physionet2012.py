@@ -31,7 +31,7 @@ model.fit(seen, seen_outcome)
 
 # What to measure first, for an old man and a young woman on a surgical ward.
 first = new.iloc[:2].copy()
-first.loc[:] = None
+first[:] = float("nan")
 first["Age"], first["Gender"], first["ICUType"] = [80.0, 25.0], [1.0, 0.0], [4.0, 4.0]
 print(model.recommend(first).to_string(), "\n")
 
