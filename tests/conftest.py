@@ -1,5 +1,6 @@
 """Strict settings for every test, and the marker for tests that need more than the package."""
 
+import gc
 import os
 import shutil
 import sys
@@ -11,6 +12,13 @@ import matplotlib
 import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
+
+# Two workers share the cores already; and what JAX has traced stays for good, so that looking for garbage in
+# it takes longer and longer. Either costs a tenth of the time or so.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
+)
+gc.set_threshold(100_000, 50, 100)
 
 # Before anything of the package is imported: shapes and types are checked in tests, and only there.
 # An int is a float to a type checker, so it is one here too.

@@ -66,7 +66,7 @@ def _cells(recipe: Recipe) -> bool:
     return recipe.stage == "fit"
 
 
-@pytest.mark.parametrize("width", [3, 64])
+@pytest.mark.parametrize("width", [pytest.param(3, marks=pytest.mark.slow), 64])
 def test_every_job_is_computed_once_in_chunks_as_full_as_can_be(tmp_path: Path, width: int) -> None:
     """At width 64 Partial VAEs must not wait for one another: those of restored data need the others."""
     runner = Idle(width)
