@@ -1,6 +1,5 @@
 """A table of patients, and classifiers that take little time to fit to it."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,11 +34,3 @@ def quick(**changes: Any) -> AcquisitionClassifier:
         "random_state": 0,
     }
     return AcquisitionClassifier(**(usual | changes))
-
-
-@cache
-def fitted_classifier() -> AcquisitionClassifier:
-    """Give the default method, fitted to patients whose age is known."""
-    costs = {"scan": 5.0, "hat": 1.0}
-    model = AcquisitionClassifier(budget=6, costs=costs, known=["age"], effort="low", random_state=0)
-    return model.fit(*patients(400))

@@ -79,6 +79,7 @@ def test_bad_arguments_are_explained(
 
 
 @REAL
+@pytest.mark.slow
 def test_routes_give_a_row_of_table_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

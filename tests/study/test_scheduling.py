@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from ascertain.errors import StoreError
-from ascertain.study import run_study
+from ascertain.study import engine, run_study
 from ascertain.study.engine import Progress
 from ascertain.study.programs import Done, Inputs, Recipe, result_like
 from ascertain.study.runners import Runner
@@ -144,14 +145,21 @@ def test_restricted_and_restored_rows_reach_the_program(tmp_path: Path) -> None:
     assert fitting == [0.5] * 4 + [1.0] * 8
 
 
-def test_after_its_time_a_run_finishes_what_it_began_and_begins_nothing(tmp_path: Path) -> None:
-    class Slow(Idle):
+def test_after_its_time_a_run_finishes_what_it_began_and_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    class Late(Idle):
         def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
-            time.sleep(0.5)
+            nonlocal now
+            now = 2.0
             return super().run(name, inputs)
 
-    runner = Slow(4)
-    summary = run_study(tiny(), tmp_path, runner=runner, stop_after=0.2)
+    clock = SimpleNamespace(perf_counter=lambda: now, monotonic=time.monotonic, sleep=time.sleep)
+    monkeypatch.setattr(engine, "time", clock)
+    runner = Late(4)
+    summary = run_study(tiny(), tmp_path, runner=runner, stop_after=1.0)
     assert 0 < len(runner.chunks) <= runner.places
     assert (summary.finished, summary.failed) == (0, 0)
     kept = list((tmp_path / "artefacts").glob("*.safetensors"))
