@@ -22,6 +22,7 @@ from rich.table import Table as Printed
 from scipy import stats
 
 from ascertain import Problem, Table
+from ascertain.compilation import replicated
 from ascertain.datasets import load
 from ascertain.missingness import MCAR, MECHANISMS, mask_tables
 from ascertain.predictor import fit_predictor
@@ -68,7 +69,7 @@ def many_pvaes(name: str, count: int) -> None:
     settings = pvae_settings(name)
 
     def fit_all(keys: jax.Array, train: Table, valid: Table) -> Any:
-        return jax.vmap(lambda k, t, v: fit_pvae(k, problem, t, v, settings))(keys, train, valid)
+        return replicated(lambda k, t, v: fit_pvae(k, problem, t, v, settings))(keys, train, valid)
 
     timed(f"{count} PVAEs on {name} in one call", fit_all, jr.split(jr.key(1), count), train, valid)
     memory = jax.devices()[0].memory_stats() or {}
@@ -83,7 +84,7 @@ def five_predictors(name: str) -> None:
     train, valid = stack(s.train for s in splits), stack(s.valid for s in splits)
 
     def fit_all(keys: jax.Array, train: Table, valid: Table) -> Any:
-        return jax.vmap(lambda k, t, v: fit_predictor(k, problem, t, v, settings))(keys, train, valid)
+        return replicated(lambda k, t, v: fit_predictor(k, problem, t, v, settings))(keys, train, valid)
 
     models = timed(
         f"five {name} predictors, {settings.epochs} epochs", fit_all, jr.split(jr.key(0), 5), train, valid

@@ -22,6 +22,7 @@ from programs import Program
 
 import ascertain
 from ascertain import Problem, Table, evaluation, methods
+from ascertain.compilation import replicated
 from ascertain.networks import MLP
 from ascertain.predictor import MaskedMLP
 from ascertain.protocol import Protocol, protocol
@@ -54,7 +55,7 @@ def measure(
 
     def run(function: Any, *arguments: Any) -> Any:
         with ThreadPoolExecutor(1) as pool:
-            used.append(Program(pool, jax.vmap(function), *arguments))
+            used.append(Program(pool, replicated(function), *arguments))
             return used[-1](*arguments)
 
     pretrained = None

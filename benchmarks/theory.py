@@ -40,6 +40,7 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from ascertain import Problem, Protocol, Table, methods
+from ascertain.compilation import replicated
 from ascertain.exact import FiniteProblem, shortcut
 from ascertain.exact.distribution import TrueDistribution
 from ascertain.exact.learned import plan_from_scores, problem_of, score_states, state_rows, table_of
@@ -165,7 +166,7 @@ def restored(treatment: str, masked: list[Replicate], world: FiniteProblem, cent
 
     keys = jnp.stack([r.key(treatment) for r in masked])
     tables = (stack(r.train for r in masked), stack(r.valid for r in masked))
-    trains, valids = timed(f"restore by {treatment}", jax.vmap(fill), keys, *tables)
+    trains, valids = timed(f"restore by {treatment}", replicated(fill), keys, *tables)
     return [
         Replicate(r.seed, r.rate, treatment, *jax.tree.map(lambda leaf, i=i: leaf[i], (trains, valids)))
         for i, r in enumerate(masked)
@@ -186,7 +187,10 @@ def fit_all(name: str, cells: list[Replicate], world: FiniteProblem, study: Stud
     pretrained = None
     if method.pretrain is not None:
         pretrained = timed(
-            f"{name}: pretraining", jax.vmap(pretrain_one(method, problem, settings, protocol)), keys, *tables
+            f"{name}: pretraining",
+            replicated(pretrain_one(method, problem, settings, protocol)),
+            keys,
+            *tables,
         )
 
     def fit_one(state: State) -> Callable[..., jax.Array]:
@@ -208,7 +212,7 @@ def fit_all(name: str, cells: list[Replicate], world: FiniteProblem, study: Stud
 
     rows = []
     for state in method.states:
-        scores = timed(f"{name} ({state})", jax.vmap(fit_one(state)), keys, *tables, pretrained)
+        scores = timed(f"{name} ({state})", replicated(fit_one(state)), keys, *tables, pretrained)
         rows += [
             outcome(name, state, cell, each, world, protocol)
             for cell, each in zip(cells, scores, strict=True)

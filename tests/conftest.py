@@ -13,10 +13,13 @@ import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
-# Two workers share the cores already; and what JAX has traced stays for good, so that looking for garbage in
-# it takes longer and longer. Either costs a tenth of the time or so.
+# Two workers share the cores already. Programs are compiled here more than they run, and XLA's older way to
+# emit fusions compiles faster. What JAX has traced stays for good, so that looking for garbage in it takes
+# longer and longer. Each costs a tenth of the time or more.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
+    "XLA_FLAGS",
+    "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_cpu_use_fusion_emitters=false",
 )
 gc.set_threshold(100_000, 50, 100)
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 import ascertain
+from ascertain.compilation import replicated
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +68,11 @@ import ascertain, ascertain.cli
 assert watched() == before
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_each_replicate_gets_what_it_would_get_alone(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    weights, x = np.arange(6.0).reshape(3, 2), np.arange(12.0).reshape(3, 2, 2)
+    found = jax.jit(replicated(lambda w, table: {"out": w["in"] @ table}))({"in": weights}, x)
+    np.testing.assert_array_equal(found["out"], [w @ table for w, table in zip(weights, x, strict=True)])

@@ -32,13 +32,12 @@ def fitted() -> AcquisitionClassifier:
 # As scikit-learn wants it
 
 
-@pytest.mark.slow  # nearly all of it is compilation, for ten shapes
 @pytest.mark.parametrize(
     "parameters",
     [
         {"effort": "low"},
-        {"effort": "low", "restorer": "hotdeck"},
-        {},
+        pytest.param({"effort": "low", "restorer": "hotdeck"}, marks=pytest.mark.slow),
+        pytest.param({}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""How programs are compiled: options, and JAX's persistent cache, from which later processes load them."""
+"""How programs are made of functions, compiled, and kept in JAX's persistent cache for later processes."""
 
 import os
 from collections.abc import Callable
@@ -63,6 +63,18 @@ def compiler_options() -> dict[str, bool | str]:
     if jax.default_backend() == "gpu":
         return {"xla_gpu_autotune_level": "0", "xla_gpu_enable_triton_gemm": False}
     return {"xla_backend_optimization_level": "1"}
+
+
+def replicated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make of a function of arrays one of many replicates, stacked along a first axis.
+
+    On a GPU by `vmap`. On processor cores one replicate after the other: they have no room for more at once,
+    and products of many small matrices, even if there is but one of them, are several times slower there than
+    plain products.
+    """
+    if jax.default_backend() == "gpu":
+        return jax.vmap(function)
+    return lambda *stacked: jax.lax.map(lambda arguments: function(*arguments), stacked)
 
 
 @cache

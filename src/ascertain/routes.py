@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain.checks import BUDGET_TOLERANCE, check_budget
+from ascertain.compilation import replicated
 from ascertain.datasets.dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
 from ascertain.metrics import score_counts
@@ -141,7 +142,7 @@ def _fit_predictors(dataset: Dataset, splits: list[Split]) -> list[MaskedMLP]:
     train, valid = (
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *part) for part in list(zip(*splits, strict=True))[:2]
     )
-    fitted = jax.jit(jax.vmap(fit))(keys, train, valid)
+    fitted = jax.jit(replicated(fit))(keys, train, valid)
     return [jax.tree.map(lambda leaf, i=i: leaf[i], fitted) for i in range(len(splits))]
 
 

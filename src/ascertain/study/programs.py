@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 
 from ascertain import evaluation, methods
-from ascertain.compilation import compiler_options
+from ascertain.compilation import compiler_options, replicated
 from ascertain.missingness import MECHANISMS, mask_tables
 from ascertain.predictor import fit_predictor
 from ascertain.problem import Problem, Table
@@ -67,7 +67,7 @@ class Recipe:
     separate: bool = False  # whether each budget needs a rollout of its own
 
     def __call__(self, inputs: Inputs) -> Any:
-        """Compute it; can be jitted and vmapped."""
+        """Compute it; can be jitted and replicated."""
         key = jr.wrap_key_data(inputs.key)
         inputs = inputs._replace(key=key)
         return getattr(self, f"_{self.stage}")(inputs)
@@ -210,7 +210,7 @@ def shape_key(inputs: Any) -> tuple[Any, ...]:
 @cache
 def _batched(recipe: Recipe) -> Any:
     """Make the function of many replicates, once, so that JAX knows what it has traced of it."""
-    return jax.jit(jax.vmap(recipe))
+    return jax.jit(replicated(recipe))
 
 
 def _stacked(like: Any, width: int) -> Any:
