@@ -262,14 +262,18 @@ def large() -> tuple[Table, pd.DataFrame]:
     return table, evaluate_incomplete(Chooses(), PROBLEM, table, Believes(), restorer=deck)
 
 
-def test_estimates_are_near_the_exact_scores(large: tuple[Table, pd.DataFrame]) -> None:
-    truth, (_, found) = exact_scores(), large
+def check_against_the_truth(found: pd.DataFrame) -> None:
+    truth = exact_scores()
     assert set(truth) == set(METRICS) - {"ece", "forced_stop_rate"}
     for estimator in ("ipw", "dr"):
         part = found[found["estimator"] == estimator].set_index("metric")
         error = (part["high"] - part["low"]) / 3.92
         for metric, value in truth.items():
             assert abs(part["estimate"][metric] - value) < 3.5 * error[metric], (estimator, metric)
+
+
+def test_estimates_are_near_the_exact_scores(large: tuple[Table, pd.DataFrame]) -> None:
+    check_against_the_truth(large[1])
 
 
 def test_without_weights_they_would_not_be(large: tuple[Table, pd.DataFrame]) -> None:
@@ -282,6 +286,16 @@ def test_without_weights_they_would_not_be(large: tuple[Table, pd.DataFrame]) ->
     for metric in ("accuracy", "log_loss", "auroc"):
         error = (part["high"][metric] - part["low"][metric]) / 3.92
         assert abs(naive[metric] - exact_scores()[metric]) > 4 * error
+
+
+def test_a_class_that_is_measured_more_often_does_not_bend_the_estimates() -> None:
+    rng = np.random.default_rng(13)
+    complete = draw(rng, 4000)
+    chance = np.where(np.asarray(complete.y) == 1, 0.9, 0.5)[:, None]
+    available = np.column_stack([np.ones(4000, bool), rng.random((4000, 3)) < chance])
+    table = complete.with_cells(complete.x, jnp.asarray(available))
+    deck = fit_hotdeck(jr.key(0), PROBLEM, hide(rng, draw(rng, 400)))
+    check_against_the_truth(evaluate_incomplete(Chooses(), PROBLEM, table, Believes(), restorer=deck))
 
 
 @pytest.mark.slow

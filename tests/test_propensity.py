@@ -86,16 +86,19 @@ def test_each_action_has_a_model_of_what_was_known_when_it_was_chosen() -> None:
     action = rng.integers(0, 3, n)
     seen = np.column_stack([np.ones(n, bool), rng.random(n) < 0.5, np.zeros(n, bool)])
     acquired = seen & ~np.eye(3, dtype=bool)[action]
-    # Action 0 is always there; action 1 by feature 0, which is always known; action 2 by feature 1, if known.
-    drives = np.stack([np.full(n, np.inf), 1.2 * x[:, 0], np.where(seen[:, 1], 1.5 * x[:, 1], 0.7)])
+    y = rng.integers(0, 3, n)
+    # Action 0 is always there; action 1 by class and feature 0, which is always known; action 2 by feature 1,
+    # if known.
+    first = 1.2 * x[:, 0] + np.array([0.0, 0.8, -0.8])[y]
+    drives = np.stack([np.full(n, np.inf), first, np.where(seen[:, 1], 1.5 * x[:, 1], 0.7)])
     truth = expit(drives[action, np.arange(n)])
     available = rng.random(n) < truth
-    found = propensities(Choices(action, available, x, seen, acquired, assign_folds(n, 0)))
+    found = propensities(Choices(action, available, x, seen, acquired, y, assign_folds(n, 0)))
     assert (found[action == 0] == 1).all()
-    # 7 coefficients at most, from 1,600 rows: see above.
+    # 9 coefficients at most, from 1,600 rows: see above.
     for each in (1, 2):
         error = found[action == each] - truth[action == each]
-        assert np.sqrt(np.mean(error**2)) < 2 * np.sqrt(7 / 1600 / 4)
+        assert np.sqrt(np.mean(error**2)) < 2 * np.sqrt(9 / 1600 / 4)
 
 
 def test_values_that_are_not_known_are_not_looked_at() -> None:
@@ -105,5 +108,6 @@ def test_values_that_are_not_known_are_not_looked_at() -> None:
     available = rng.random(n) < 0.7
     fold, action = assign_folds(n, 0), np.zeros(n, int)
     other = np.where(seen, x, 1000 * rng.normal(size=x.shape))
-    found = [propensities(Choices(action, available, each, seen, seen, fold)) for each in (x, other)]
+    y = rng.integers(0, 2, n)
+    found = [propensities(Choices(action, available, each, seen, seen, y, fold)) for each in (x, other)]
     assert (found[0] == found[1]).all()

@@ -135,6 +135,7 @@ def step_weights(
             x=np.asarray(table.x, np.float64)[row],
             seen=_observed(problem, before) | always,
             acquired=before,
+            y=np.asarray(table.y)[row],
             fold=fold[row],
         )
     )

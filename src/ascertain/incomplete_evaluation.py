@@ -10,9 +10,9 @@ it chooses what the row lacks. Two estimates are made of every score:
   filled by draws that do not see its label, and the policy goes on in these. The weights correct for what
   the draws get wrong.
 
-Both need that whether a row has what is chosen depends on nothing but what is known when it is chosen:
-features that every row has, and what was acquired before. Where it also depends on values that nobody
-measured (MNAR), or on the label, they are biased, and their intervals do not say so.
+Both need that whether a row has what is chosen depends on nothing but what is known of it: features that
+every row has, what was acquired before, and its class (who is ill is tested more). Where it also depends on
+values that nobody measured (MNAR), they are biased, and their intervals do not say so.
 """
 
 from collections.abc import Sequence

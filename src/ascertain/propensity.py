@@ -27,6 +27,7 @@ class Choices(NamedTuple):
     x: Float[np.ndarray, "choices features"]
     seen: Bool[np.ndarray, "choices features"]  # known at this point, in this row
     acquired: Bool[np.ndarray, "choices actions"]
+    y: Int[np.ndarray, " choices"]  # the row's class: test rows have it, and who is ill is tested more
     fold: Int[np.ndarray, " choices"]  # of the row, 0 to `FOLDS - 1`
 
 
@@ -38,9 +39,9 @@ def assign_folds(n_rows: int, seed: int) -> Int[np.ndarray, " rows"]:
 def propensities(choices: Choices) -> Float[np.ndarray, " choices"]:
     """Give the probability that each chosen action is available, by models fitted to other rows.
 
-    The covariates are the values that are known and which actions were acquired. Their coefficients are
-    penalised; how strongly, or whether only a rate can be told, is chosen for each action by the likelihood
-    of rows that were left out. An action that no row lacked has probability 1.
+    The covariates are the values that are known, which actions were acquired, and the class. Their
+    coefficients are penalised; how strongly, or whether only a rate can be told, is chosen for each action by
+    the likelihood of rows that were left out. An action that no row lacked has probability 1.
     """
     found = np.ones(len(choices.action))
     for action in np.unique(choices.action[~choices.available]):
@@ -130,13 +131,15 @@ def fit_logistic(
 
 
 def _covariates(choices: Choices) -> Float[np.ndarray, "choices covariates"]:
-    """Standardise known values (the mean where they are not known) and marks of what was acquired."""
+    """Standardise known values (the mean where they are not known), and marks of acquisitions and classes."""
     seen = choices.seen.astype(float)
     count = np.maximum(seen.sum(axis=0), 1)
     centred = seen * (choices.x - (seen * choices.x).sum(axis=0) / count)
     values = centred / _nonzero(np.sqrt((centred**2).sum(axis=0) / count))
-    taken = choices.acquired - choices.acquired.mean(axis=0)
-    both = np.concatenate([values, taken / _nonzero(taken.std(axis=0))], axis=1)
+    of_class = choices.y[:, None] == np.unique(choices.y)[1:]
+    marks = np.concatenate([choices.acquired, of_class], axis=1)
+    marks = marks - marks.mean(axis=0)
+    both = np.concatenate([values, marks / _nonzero(marks.std(axis=0))], axis=1)
     return both[:, np.ptp(both, axis=0) > _TOLERANCE]
 
 
