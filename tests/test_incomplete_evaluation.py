@@ -115,7 +115,7 @@ def followed(n_rows: int, seed: int = 0) -> tuple[Situation, Table, Any, np.ndar
     situation = Situation(Chooses(), PROBLEM, Believes(), PAPER, 2)
     paths = follow(jr.key(0), situation, table)
     always = np.logical_and.reduce(np.asarray(table.available))
-    weights = step_weights(paths, PROBLEM, table, always, assign_folds(n_rows, 0), 0.02)
+    weights = step_weights(paths, PROBLEM, table, always, assign_folds(n_rows, 0), 0.02).through
     return situation, table, paths, weights, always
 
 

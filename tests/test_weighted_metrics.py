@@ -149,3 +149,24 @@ def test_refuses_weights_that_cannot_be(weights: list[float], message: str) -> N
     p = np.array([[0.4, 0.6], [0.2, 0.8]])
     with pytest.raises(InputError, match=message):
         measure_weighted(p, np.array([0, 1]), np.array(weights))
+
+
+def test_what_fitted_weights_make_up_for_is_no_uncertainty() -> None:
+    rng = np.random.default_rng(6)
+    n, resamples = 300, 400
+    p = rng.random(n)
+    sample = Sample(np.arange(n), np.ones(n), np.stack([1 - p, p], axis=1), rng.integers(0, 2, n), {})
+    right = ((p > 0.5) == sample.y).astype(float)
+    plain, unrelated, explained = (
+        intervals(sample, n, resamples, 0.95, seed=0, surplus=surplus)
+        for surplus in (None, rng.normal(size=(n, 1)), (right - right.mean())[:, None])
+    )
+    # In a resample the share that is right is its mean and the surplus's: nothing is left of the interval.
+    width = [high["accuracy"] - low["accuracy"] for low, high in (plain, unrelated, explained)]
+    assert width[0] == pytest.approx(2 * 1.96 * right.std() / n**0.5, rel=0.15)
+    assert width[1] == pytest.approx(width[0], rel=0.05)
+    assert width[2] == pytest.approx(0, abs=1e-9)
+    # More columns than a regression on so few resamples can bear are left out.
+    many = np.concatenate([np.zeros((n, resamples // 20)), (right - right.mean())[:, None]], axis=1)
+    low, high = intervals(sample, n, resamples, 0.95, seed=0, surplus=many)
+    assert high["accuracy"] - low["accuracy"] == pytest.approx(width[0], rel=0.05)

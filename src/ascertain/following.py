@@ -95,6 +95,15 @@ def follow(key: PRNGKeyArray, situation: Situation, table: Table) -> Paths:
     return Paths(chosen, length, completed, np.asarray(spent)[:n_rows, -1], np.asarray(forced)[:n_rows])
 
 
+class Weights(NamedTuple):
+    """What rows count for, and where chance has given them more or less than the probabilities say."""
+
+    through: Float[np.ndarray, "rows steps_and_start"]  # the start, and each step
+    surplus: Float[
+        np.ndarray, "rows kinds"
+    ]  # choices that the row had less those expected, by action and class
+
+
 def step_weights(
     paths: Paths,
     problem: Problem,
@@ -102,7 +111,7 @@ def step_weights(
     always: Bool[np.ndarray, " features"],
     fold: Int[np.ndarray, " rows"],
     clip: float,
-) -> Float[np.ndarray, "rows steps_and_start"]:
+) -> Weights:
     """Give each row's inverse probability of having been followed to the start and through each step.
 
     Parameters
@@ -121,8 +130,8 @@ def step_weights(
     Returns
     -------
     weights
-        1 at the start; a row that misses what is chosen has weight 0 from there on, and one that is
-        completed keeps its last.
+        Weights are 1 at the start; a row that misses what is chosen has weight 0 from there on, and one that
+        is completed keeps its last.
     """
     row, step = np.nonzero(paths.reached)
     before = paths.acquired(problem.n_actions)[row, step]
@@ -141,7 +150,23 @@ def step_weights(
     )
     ratio = 1 / np.maximum(probability, clip)
     ratio[row[~had], step[~had]] = 0.0
-    return np.cumprod(np.concatenate([np.ones((len(ratio), 1)), ratio], axis=1), axis=1)
+    through = np.cumprod(np.concatenate([np.ones((len(ratio), 1)), ratio], axis=1), axis=1)
+    return Weights(through, _surplus(had - probability[row, step], row, paths.choices[row, step], len(ratio)))
+
+
+def _surplus(
+    residual: Float[np.ndarray, " choices"],
+    row: Int[np.ndarray, " choices"],
+    choice: Int[np.ndarray, " choices"],
+    n_rows: int,
+) -> Float[np.ndarray, "rows kinds"]:
+    """Put residuals into a table by row and action, those first that were chosen most."""
+    unsure = residual != 0  # an action that no row lacks has none
+    kinds, counts = np.unique(choice[unsure], return_counts=True)
+    found = np.zeros((n_rows, len(kinds)))
+    for place, kind in enumerate(kinds[np.argsort(-counts, kind="stable")]):
+        found[row[choice == kind], place] = residual[choice == kind]
+    return found
 
 
 def completed_sample(

@@ -31,6 +31,7 @@ from ascertain.evaluation import MAX_ROWS, check_budgets, most_steps, sample_row
 from ascertain.following import (
     Paths,
     Situation,
+    Weights,
     completed_sample,
     doubly_robust_sample,
     follow,
@@ -97,7 +98,8 @@ def evaluate_incomplete(
     draws
         How often each row is filled from each point on its way.
     resamples
-        How often the rows are drawn anew for the intervals. The weights stay as they are.
+        How often the rows are drawn anew for the intervals. The weights stay as they are; what they would
+        change by is accounted for by regression.
     level
         How much of the resamples' scores an interval holds.
     clip
@@ -128,8 +130,8 @@ def evaluate_incomplete(
     frames = []
     for budget in amounts:
         situation = _situation(policy, problem, predictor, protocol, budget, most_steps(problem, amounts))
-        facts, samples = _at_budget(key, budget, situation, rows, free, draws)
-        frames += [_frame(name, samples.get(name), facts, bootstrap) for name in estimators]
+        facts, weights, samples = _at_budget(key, budget, situation, rows, free, draws)
+        frames += [_frame(name, samples.get(name), weights, facts, bootstrap) for name in estimators]
     found = pd.concat(frames, ignore_index=True)
     if (found["reason"] != "").all():
         raise InputError("; ".join(found["reason"].unique()) + _WHAT_TO_DO)
@@ -168,20 +170,22 @@ def _at_budget(
     rows: _Rows,
     restorer: Restorer | None,
     draws: int,
-) -> tuple[dict[str, Any], dict[str, Sample]]:
-    """Follow the rows; give how much they tell and, if it is enough, each estimator's sample."""
+) -> tuple[dict[str, Any], Weights, dict[str, Sample]]:
+    """Follow the rows; give how much they tell, weights and, if it is enough, each estimator's sample."""
     table, always, fold, clip = rows
     paths = follow(key, situation, table)
     weights = step_weights(paths, situation.problem, table, always, fold, clip)
-    facts = _facts(budget, paths, weights[:, -1])
+    facts = _facts(budget, paths, weights.through[:, -1])
     if facts["reason"]:
-        return facts, {}
-    completed = completed_sample(situation, table, paths, weights)
+        return facts, weights, {}
+    completed = completed_sample(situation, table, paths, weights.through)
     if restorer is None:
-        return facts, {"ipw": completed}
+        return facts, weights, {"ipw": completed}
     key = jr.fold_in(key, 1)
-    draw = doubly_robust_sample(key, situation, table, paths, weights, restorer, always, draws, completed)
-    return facts, {"ipw": completed, "dr": draw}
+    draw = doubly_robust_sample(
+        key, situation, table, paths, weights.through, restorer, always, draws, completed
+    )
+    return facts, weights, {"ipw": completed, "dr": draw}
 
 
 def _facts(budget: float, paths: Paths, weight: Float[np.ndarray, " rows"]) -> dict[str, Any]:
@@ -204,14 +208,14 @@ def _facts(budget: float, paths: Paths, weight: Float[np.ndarray, " rows"]) -> d
 
 
 def _frame(
-    estimator: str, sample: Sample | None, facts: dict[str, Any], bootstrap: _Bootstrap
+    estimator: str, sample: Sample | None, weights: Weights, facts: dict[str, Any], bootstrap: _Bootstrap
 ) -> pd.DataFrame:
     """Tabulate one estimator's scores at one budget; NaN where there is no sample."""
     nothing = dict.fromkeys(METRICS, np.nan)
     estimate, low, high = nothing, nothing, nothing
     if sample is not None:
         estimate = measure_sample(sample)
-        low, high = intervals(sample, facts["n_rows"], *bootstrap)
+        low, high = intervals(sample, facts["n_rows"], *bootstrap, weights.surplus)
     return pd.DataFrame(
         {
             "budget": facts["budget"],

@@ -16,6 +16,7 @@ from ascertain.metrics import CALIBRATION_BINS, LEAST_PROBABILITY
 
 _THRESHOLDS = 512  # that rankings of resamples are computed at
 _CELLS_AT_ONCE = 2**23  # counts of rows in resamples
+_RESAMPLES_PER_COLUMN = 20  # of a regression on what chance gave to resamples
 
 
 class Sample(NamedTuple):
@@ -109,7 +110,12 @@ def resample(
 
 
 def intervals(
-    sample: Sample, n_rows: int, resamples: int, level: float, seed: int
+    sample: Sample,
+    n_rows: int,
+    resamples: int,
+    level: float,
+    seed: int,
+    surplus: Float[np.ndarray, "rows kinds"] | None = None,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Give the ends of the bootstrap percentile interval of every score.
 
@@ -125,19 +131,42 @@ def intervals(
         How much of the resamples' scores an interval holds.
     seed
         Which rows are drawn.
+    surplus
+        What weights that were fitted to the rows make up for: columns whose sums fitting makes 0, or nearly.
+        Resamples have other sums, and fitted to them the weights would make up for that too; so the part of a
+        score that goes with these sums is no uncertainty. The first columns are used, as many as the
+        resamples can bear.
     """
     rng = np.random.default_rng(seed)
+    columns = np.zeros((n_rows, 0)) if surplus is None else surplus[:, : resamples // _RESAMPLES_PER_COLUMN]
     at_once = max(1, _CELLS_AT_ONCE // n_rows)
     sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
-    parts = [resample(sample, _draw_counts(rng, n_rows, size)) for size in sizes]
+    counts = (_draw_counts(rng, n_rows, size) for size in sizes)
+    parts = [(resample(sample, each), each @ columns) for each in counts]
+    sums = np.concatenate([each for _, each in parts])
     ends = (1 - level) / 2, (1 + level) / 2
     found = {}
-    for name in parts[0]:
-        scores = np.concatenate([part[name] for part in parts])
-        scores = scores[~np.isnan(scores)]  # of resamples without any row of a class
-        found[name] = np.quantile(scores, ends) if len(scores) else np.full(2, np.nan)
+    for name in parts[0][0]:
+        scores = np.concatenate([part[name] for part, _ in parts])
+        there = ~np.isnan(scores)  # not in resamples without any row of a class
+        adjusted = _unexplained(scores[there], sums[there])
+        found[name] = np.quantile(adjusted, ends) if len(adjusted) else np.full(2, np.nan)
     low, high = ({name: float(each[end]) for name, each in found.items()} for end in (0, 1))
     return low, high
+
+
+def _unexplained(
+    scores: Float[np.ndarray, " resamples"], sums: Float[np.ndarray, "resamples kinds"]
+) -> Float[np.ndarray, " resamples"]:
+    """Take from scores what goes with some sums, by linear regression; the mean stays."""
+    n_resamples, n_kinds = sums.shape
+    if n_kinds == 0 or n_resamples < 2 * n_kinds:  # resamples without a score are not among them
+        return scores
+    mean, sums = scores.mean(), sums - sums.mean(axis=0)
+    coefficients = np.linalg.lstsq(sums, scores - mean, rcond=None)[0]
+    left = scores - mean - sums @ coefficients
+    unexplained: np.ndarray = mean + left * np.sqrt((n_resamples - 1) / (n_resamples - 1 - n_kinds))
+    return unexplained
 
 
 def _draw_counts(
