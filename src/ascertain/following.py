@@ -96,12 +96,10 @@ def follow(key: PRNGKeyArray, situation: Situation, table: Table) -> Paths:
 
 
 class Weights(NamedTuple):
-    """What rows count for, and where chance has given them more or less than the probabilities say."""
+    """What rows count for, and of which actions they had more or less than was to be expected."""
 
     through: Float[np.ndarray, "rows steps_and_start"]  # the start, and each step
-    surplus: Float[
-        np.ndarray, "rows kinds"
-    ]  # choices that the row had less those expected, by action and class
+    surplus: Float[np.ndarray, "rows kinds"]  # 1 or 0 less the probability, for each action in doubt
 
 
 def step_weights(
