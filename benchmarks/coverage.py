@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from ascertain import Policy, Problem, Table, evaluate
-from ascertain.incomplete_evaluation import evaluate_incomplete
+from ascertain.evaluation.incomplete import evaluate_incomplete
 from ascertain.missingness import MECHANISMS, Mechanism
 from ascertain.missingness import mechanism as mechanism_named
 from ascertain.restoration import HotDeck, fit_hotdeck

@@ -22,11 +22,11 @@ from rich.table import Table as Printed
 from scipy import stats
 
 from ascertain import Problem, Table
-from ascertain.compilation import replicated
+from ascertain._core.compilation import replicated
 from ascertain.datasets import load
 from ascertain.missingness import MCAR, MECHANISMS, mask_tables
-from ascertain.predictor import fit_predictor
-from ascertain.predictor import settings_for as predictor_settings
+from ascertain.predictors.masked_mlp import fit_predictor
+from ascertain.predictors.masked_mlp import settings_for as predictor_settings
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_mean, fit_pvae, restore
 from ascertain.restoration.pvae import Settings
 from ascertain.restoration.pvae import settings_for as pvae_settings

@@ -21,11 +21,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ascertain import load
 from ascertain.datasets.export import TARGET, export
+from ascertain.evaluation.weighted_metrics import Sample, intervals, measure_sample
 from ascertain.practice.held_out import HeldOut, hold_out
 from ascertain.practice.leaderboard import DEFAULTS, RESAMPLES, Candidate, Contender, Leaderboard, compare
-from ascertain.practice.tables import read_user_table
 from ascertain.problem import Table
-from ascertain.weighted_metrics import Sample, intervals, measure_sample
+from ascertain.tables.reading import read_user_table
 
 console = Console(width=120)
 METRICS = ("auroc", "auprc", "f1")

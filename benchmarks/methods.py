@@ -21,10 +21,11 @@ import numpy as np
 from programs import Program
 
 import ascertain
-from ascertain import Problem, Table, evaluation, methods
-from ascertain.compilation import replicated
-from ascertain.networks import MLP
-from ascertain.predictor import MaskedMLP
+from ascertain import Problem, Table, methods
+from ascertain._core.compilation import replicated
+from ascertain._core.networks import MLP
+from ascertain.evaluation import curves as evaluation
+from ascertain.predictors.masked_mlp import MaskedMLP
 from ascertain.protocol import Protocol, protocol
 from ascertain.restoration import pvae
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ascertain.compilation import compiler_options
+from ascertain._core.compilation import compiler_options
 
 
 class Program:

@@ -40,13 +40,13 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from ascertain import Problem, Protocol, Table, methods
-from ascertain.compilation import replicated
+from ascertain._core.compilation import replicated
 from ascertain.exact import FiniteProblem, shortcut
 from ascertain.exact.distribution import TrueDistribution
 from ascertain.exact.learned import plan_from_scores, problem_of, score_states, state_rows, table_of
 from ascertain.methods.registry import State
 from ascertain.missingness import MCAR, mask_tables
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.protocol import protocol as protocol_named
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_pvae, restore
 from ascertain.restoration.pvae import Settings as PVAESettings

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ascertain.practice.held_out import HeldOut, hold_out
 from ascertain.practice.leaderboard import Candidate, Leaderboard, compare
-from ascertain.practice.tables import UserTable
+from ascertain.tables.reading import UserTable
 
 COSTS = {"ecg": 2.0, "blood": 3.0, "scan": 10.0, "[b]mi": 1.0}
 PANELS = {"blood": ["iron", "tibc"]}

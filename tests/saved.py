@@ -16,11 +16,11 @@ import pytest
 from jaxtyping import Array
 
 from ascertain import PAPER, Problem, Table
+from ascertain._core.networks import MLP
 from ascertain.methods import registry
-from ascertain.networks import MLP
+from ascertain.models.saving import SavedModel, hash_table, load_model, save_model
 from ascertain.policy import Policy
-from ascertain.predictor import MaskedMLP
-from ascertain.saving import SavedModel, hash_table, load_model, save_model
+from ascertain.predictors.masked_mlp import MaskedMLP
 
 NAMES = ("Größe", "心電図 \u200f", 'a\'["b"].c\n')
 PROBLEM = Problem(

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ascertain import exact as exact
-from ascertain.compilation import enable_cache as enable_cache
+from ascertain._core.compilation import enable_cache as enable_cache
+from ascertain._core.version import __version__ as __version__
 from ascertain.errors import AscertainError as AscertainError
 from ascertain.errors import InputError as InputError
 from ascertain.errors import StoreError as StoreError
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from ascertain.datasets import load as load
     from ascertain.estimator import AcquisitionClassifier as AcquisitionClassifier
     from ascertain.evaluation import evaluate as evaluate
+    from ascertain.evaluation import evaluate_incomplete as evaluate_incomplete
     from ascertain.evaluation import evaluate_soft as evaluate_soft
-    from ascertain.incomplete_evaluation import evaluate_incomplete as evaluate_incomplete
+    from ascertain.evaluation import route_structure as route_structure
     from ascertain.methods import register as register
     from ascertain.missingness import MAR as MAR
     from ascertain.missingness import MCAR as MCAR
@@ -31,40 +33,35 @@ if TYPE_CHECKING:
     from ascertain.missingness import SelfMNAR as SelfMNAR
     from ascertain.missingness import diagnose as diagnose
     from ascertain.missingness import mask_tables as mask_tables
-    from ascertain.pipeline import Recipe as Recipe
-    from ascertain.pipeline import train_policy as train_policy
+    from ascertain.models import SavedModel as SavedModel
+    from ascertain.models import hash_table as hash_table
+    from ascertain.models import load_model as load_model
+    from ascertain.models import save_model as save_model
     from ascertain.policy import Policy as Policy
-    from ascertain.predictor import SklearnPredictor as SklearnPredictor
-    from ascertain.predictor import fit_predictor as fit_predictor
+    from ascertain.predictors import SklearnPredictor as SklearnPredictor
+    from ascertain.predictors import fit_predictor as fit_predictor
+    from ascertain.recipe import Recipe as Recipe
+    from ascertain.recipe import train_policy as train_policy
     from ascertain.restoration import PVAERestorer as PVAERestorer
     from ascertain.restoration import fit_hotdeck as fit_hotdeck
     from ascertain.restoration import fit_mean as fit_mean
     from ascertain.restoration import fit_pvae as fit_pvae
     from ascertain.restoration import treat as treat
-    from ascertain.routes import route_structure as route_structure
-    from ascertain.saving import SavedModel as SavedModel
-    from ascertain.saving import hash_table as hash_table
-    from ascertain.saving import load_model as load_model
-    from ascertain.saving import save_model as save_model
     from ascertain.testing import check_method as check_method
-
-__version__ = "0.1.0"
 
 # Imported on first use: these need scikit-learn and Optax, for which not every command should wait.
 _ON_FIRST_USE = {
     "acquisition": ("acquire",),
     "datasets": ("Dataset", "from_frame", "load"),
     "estimator": ("AcquisitionClassifier",),
-    "evaluation": ("evaluate", "evaluate_soft"),
-    "incomplete_evaluation": ("evaluate_incomplete",),
+    "evaluation": ("evaluate", "evaluate_incomplete", "evaluate_soft", "route_structure"),
     "methods": ("register",),
     "missingness": ("MAR", "MCAR", "LogisticMNAR", "SelfMNAR", "diagnose", "mask_tables"),
-    "pipeline": ("Recipe", "train_policy"),
+    "models": ("SavedModel", "hash_table", "load_model", "save_model"),
     "policy": ("Policy",),
-    "predictor": ("SklearnPredictor", "fit_predictor"),
+    "predictors": ("SklearnPredictor", "fit_predictor"),
+    "recipe": ("Recipe", "train_policy"),
     "restoration": ("PVAERestorer", "fit_hotdeck", "fit_mean", "fit_pvae", "treat"),
-    "routes": ("route_structure",),
-    "saving": ("SavedModel", "hash_table", "load_model", "save_model"),
     "testing": ("check_method",),
 }
 _HOME = {name: module for module, names in _ON_FIRST_USE.items() for name in names}

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from ascertain.hashing import mix, shuffled
-from ascertain.networks import LOWEST
+from ascertain._core.hashing import mix, shuffled
+from ascertain._core.networks import LOWEST
 from ascertain.policy import Policy
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
-from ascertain.checks import check_labels, check_numbers
+from ascertain._core.checks import check_labels, check_numbers
 from ascertain.errors import InputError
 
 Metric = Literal["accuracy", "macro_f1"]

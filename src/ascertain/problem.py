@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from ascertain.checks import (
+from ascertain._core.checks import (
     BUDGET_TOLERANCE,
     check_budget,
     check_costs,

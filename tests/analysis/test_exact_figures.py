@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from ascertain import InputError
 from ascertain.analysis import exact_figures
 from ascertain.analysis.exact_tables import regret_summary
-from ascertain.analysis.style import paper_style
 from ascertain.exact.study import Sweep, run_study
+from ascertain.reporting.style import paper_style
 
 SWEEP = Sweep(dims=[4, 6], budgets=[2, 3], rates=[0.6, 0.3, 0.5], sizes=[10, 100, 1000], replicates=5)
 

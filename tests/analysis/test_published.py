@@ -10,8 +10,8 @@ import pytest
 
 from ascertain.analysis import paper_numbers as paper
 from ascertain.analysis.adaptivity import adaptivity
-from ascertain.analysis.names import PAPER_DATASETS, PAPER_METHODS
 from ascertain.analysis.published import compare_with_paper
+from ascertain.reporting.names import PAPER_DATASETS, PAPER_METHODS
 
 from .made_up import Row, arms, results_of, routes
 

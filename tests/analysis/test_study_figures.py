@@ -17,8 +17,8 @@ from ascertain.analysis.law_figure import draw_law_grid
 from ascertain.analysis.recovery import recovery_slopes
 from ascertain.analysis.results import Results
 from ascertain.analysis.state_figure import draw_state_variants
-from ascertain.analysis.style import TEXT_WIDTH, paper_style
 from ascertain.analysis.summary_figures import draw_main_summary, draw_summary_grid, windows_of
+from ascertain.reporting.style import TEXT_WIDTH, paper_style
 
 from .made_up import Row, arms, cell, results_of
 from .test_compute import study as timed_work

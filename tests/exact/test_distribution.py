@@ -9,7 +9,7 @@ from ascertain.exact import FiniteProblem, shortcut
 from ascertain.exact.distribution import TrueDistribution
 from ascertain.exact.learned import problem_of, state_rows, table_of
 from ascertain.missingness import MCAR
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.restoration import Restorer, restore
 
 # Three features with 2, 3 and 2 values, of which some combinations cannot occur.

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from ascertain._core.training import Schedule
 from ascertain.methods import aaco, dime, gdfs, jafa, odin, ol, static
 from ascertain.restoration import pvae
-from ascertain.training import Schedule
 
 _ONCE = Schedule(batch_size=16, batches_per_round=1, max_rounds=2)
 _FEW = {"batches": 3, "frames_per_batch": 8, "slots": 8}

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from ascertain import AFABENCH, Problem, Protocol, Table
+from ascertain._core.networks import MLP
 from ascertain.methods.jafa import JAFA, SetClassifier, SetEncoder, Settings
-from ascertain.networks import MLP
 
 
 def to_numpy(model: Any) -> Any:

@@ -13,11 +13,11 @@ import scipy.stats
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain._core.networks import MLP, Linear
 from ascertain.acquisition import choose
 from ascertain.methods import dime
 from ascertain.methods.dime import DIME, Networks, Settings, batch_objective, entropy, settings_for
 from ascertain.methods.greedy import Plateau, descend, epoch
-from ascertain.networks import MLP, Linear
 
 from ..acquisition_cases import PROTOCOLS
 from .by_hand import FAST, Adam, assert_close, filled, may_take, readable, three_classes, with_bad_rows

@@ -13,11 +13,11 @@ import scipy.stats
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain._core.networks import MLP
 from ascertain.acquisition import choose
 from ascertain.methods import gdfs
 from ascertain.methods.gdfs import GDFS, Networks, Settings, concrete, settings_for
 from ascertain.methods.greedy import Plateau, descend, epoch
-from ascertain.networks import MLP
 
 from ..acquisition_cases import PROTOCOLS
 from .by_hand import FAST, Adam, assert_close, filled, may_take, readable, shown, three_classes, with_bad_rows

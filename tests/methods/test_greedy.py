@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table
+from ascertain._core.networks import MLP
 from ascertain.methods import greedy
 from ascertain.methods.greedy import (
     GreedySettings,
@@ -26,7 +27,6 @@ from ascertain.methods.greedy import (
     row_weights,
     training_steps,
 )
-from ascertain.networks import MLP
 
 from ..acquisition_cases import ACTIONS, PROTOCOLS, ROWS, Case, cases
 from .by_hand import FAST, assert_close

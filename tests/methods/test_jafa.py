@@ -14,9 +14,9 @@ import pytest
 from jaxtyping import Array, PRNGKeyArray
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain._core.networks import MLP
+from ascertain._core.training import Schedule
 from ascertain.methods.jafa import JAFA, SetClassifier, SetEncoder, Settings, fit, pretrain
-from ascertain.networks import MLP
-from ascertain.training import Schedule
 
 from . import slow_jafa
 

@@ -11,11 +11,11 @@ import pytest
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain._core.networks import Linear
 from ascertain.acquisition import Environment, Frames
 from ascertain.methods import odin
 from ascertain.methods.dqn import lambda_returns
 from ascertain.methods.odin import ODIN, Settings, latent_code, point_parts, settings_for
-from ascertain.networks import Linear
 from ascertain.restoration import pvae
 
 from .by_hand import (

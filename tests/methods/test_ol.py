@@ -14,13 +14,13 @@ import scipy.stats
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain._core.networks import MLP
+from ascertain._core.training import Batch
 from ascertain.acquisition import Frames, Transitions, View
 from ascertain.methods import ol
 from ascertain.methods.dqn import polyak
 from ascertain.methods.ol import OL, QNetwork, Settings, confidence, confidence_change, pretrain
 from ascertain.methods.replay import Replay, Sample
-from ascertain.networks import MLP
-from ascertain.training import Batch
 
 from .by_hand import (
     FAST,

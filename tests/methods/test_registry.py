@@ -16,8 +16,8 @@ from jaxtyping import Array
 
 from ascertain import PAPER, InputError, Problem, Table, methods
 from ascertain.methods import register, registry
+from ascertain.models.saving import SavedModel, load_model
 from ascertain.policy import Policy
-from ascertain.saving import SavedModel, load_model
 from ascertain.testing import check_method, method_checks
 from ascertain.testing.checks import OF_FITTING, OF_POLICIES
 from ascertain.testing.trial import Trial

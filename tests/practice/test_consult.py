@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ascertain.advisor import Advisor
-from ascertain.consultation import Consultation
 from ascertain.errors import InputError
+from ascertain.estimator.advisor import Advisor
+from ascertain.estimator.consultation import Consultation
 from ascertain.practice.consult import Session, read_case
 
 from ..fitted import BUDGET, fitted

@@ -11,7 +11,7 @@ import pytest
 from ascertain import InputError
 from ascertain.practice.diagnosis import diagnose_table
 from ascertain.practice.diagnosis_report import render, write_diagnosis
-from ascertain.practice.tables import UserTable
+from ascertain.tables.reading import UserTable
 from tests.analysis.report.browser import Browser
 
 EVIL = "<script>alert(1)</script>\"'&$x$"

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from ascertain.encoding import fit_encoding
 from ascertain.missingness import little_test
 from ascertain.practice.holes import (
     LEVEL,
@@ -17,6 +16,7 @@ from ascertain.practice.holes import (
     signs_of_label,
     signs_of_values,
 )
+from ascertain.tables.encoding import fit_encoding
 
 
 def holes_of(table: pd.DataFrame, y: np.ndarray) -> Holes:

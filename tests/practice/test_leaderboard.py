@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from ascertain.errors import InputError
-from ascertain.evaluation import curve_budgets, evaluate
+from ascertain.evaluation.curves import curve_budgets, evaluate
 from ascertain.practice.leaderboard import (
     DEFAULTS,
     Candidate,

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ascertain.encoding import Encoding, fit_encoding
 from ascertain.practice.policy_tree import Branch, describe_policy
 from ascertain.practice.walks import MOST_ROWS, Walks, walk
+from ascertain.tables.encoding import Encoding, fit_encoding
 
 from ..fitted import BUDGET, fitted
 

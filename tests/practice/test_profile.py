@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from ascertain.practice.profile import TableProfile, hidden_marker, leaks, profile
-from ascertain.practice.tables import UserTable, encode
+from ascertain.tables.reading import UserTable, encode
 
 
 def table_of(n: int = 400) -> UserTable:

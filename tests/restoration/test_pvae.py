@@ -14,11 +14,11 @@ import pytest
 from scipy.special import log_softmax
 
 from ascertain import Problem, Table
-from ascertain.networks import MLP
+from ascertain._core.networks import MLP
+from ascertain._core.training import Schedule
 from ascertain.restoration import PVAE, PVAERestorer, fit_pvae
 from ascertain.restoration import pvae as module
 from ascertain.restoration.pvae import Posterior, Settings, settings_for
-from ascertain.training import Schedule
 
 D, K = 4, 2  # features and classes
 PROBLEM = Problem(np.eye(D), np.ones(D), budget=2, n_classes=K)

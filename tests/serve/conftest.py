@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ascertain.advisor import Advisor
+from ascertain.estimator.advisor import Advisor
 from tests.serve.cases import Client, make_advisor, serving
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ascertain.cli.serve import limits_for
+from tests.cli.test_app import ascertain_command, run
 from tests.serve.cases import Client
-from tests.test_cli import ascertain_command, run
 
 # The command itself, with an advisor that needs no training in place of the saved one.
 _UNTRAINED = """
@@ -22,7 +22,7 @@ import sys
 sys.path.insert(0, sys.argv.pop(1))
 from types import SimpleNamespace
 from ascertain.cli import main
-from ascertain.estimator import AcquisitionClassifier
+from ascertain.estimator.classifier import AcquisitionClassifier
 from tests.serve.cases import make_advisor
 AcquisitionClassifier.load = lambda folder: SimpleNamespace(advisor_=make_advisor())
 main()

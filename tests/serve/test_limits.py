@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 
-from ascertain.advisor import Advisor
-from ascertain.consultation import Answer, Consultation
+from ascertain.estimator.advisor import Advisor
+from ascertain.estimator.consultation import Answer, Consultation
 from ascertain.serve import Limits
 from ascertain.serve.limits import Rates, is_loopback
 from tests.serve.cases import Client, serving

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ascertain.advisor import Advisor
-from ascertain.consultation import Consultation
+from ascertain.estimator.advisor import Advisor
+from ascertain.estimator.consultation import Consultation
 from tests.analysis.report.browser import Browser
 from tests.serve.cases import EVIL, Client
 

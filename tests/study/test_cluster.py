@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ascertain.compilation import compiler_options
+from ascertain._core.compilation import compiler_options
 from ascertain.errors import InputError
 from ascertain.study import programs, run_study
 from ascertain.study.cluster import DaskRunner

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ascertain.missingness import MCAR, mask_tables
-from ascertain.predictor import fit_predictor
+from ascertain.predictors.masked_mlp import fit_predictor
 from ascertain.restoration import fit_hotdeck, restore
 from ascertain.study.jobs import Job
 from ascertain.study.materials import Materials

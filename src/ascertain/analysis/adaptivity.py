@@ -7,11 +7,11 @@ import pandas as pd
 
 from ascertain.analysis.bootstrap import standard_error
 from ascertain.analysis.damage import damage_and_gain, paired_scores
-from ascertain.analysis.names import without_baselines
 from ascertain.analysis.results import Results, at_largest_budget
 from ascertain.analysis.route_structure import route_table
 from ascertain.analysis.setting import main_setting, narrowed
 from ascertain.errors import InputError
+from ascertain.reporting.names import without_baselines
 
 
 class Adaptivity(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ascertain._core.files import replacing
 from ascertain.analysis import exact_figures, tables
 from ascertain.analysis.adaptivity import adaptivity
 from ascertain.analysis.compute_figure import draw_compute
@@ -20,10 +21,9 @@ from ascertain.analysis.law_figure import draw_law_grid
 from ascertain.analysis.results import Results, read_results
 from ascertain.analysis.route_structure import route_table
 from ascertain.analysis.state_figure import draw_state_variants
-from ascertain.analysis.style import save_figure
 from ascertain.analysis.summary_figures import draw_main_summary, draw_summary_grid
 from ascertain.errors import InputError
-from ascertain.files import replacing
+from ascertain.reporting.style import save_figure
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ascertain.analysis.names import without_baselines
 from ascertain.analysis.results import Results
 from ascertain.errors import InputError
+from ascertain.reporting.names import without_baselines
 
 _HOLES = ["dataset", "mechanism", "rate", "split", "device"]
 _TREATED = [*_HOLES, "treatment", "restorer"]

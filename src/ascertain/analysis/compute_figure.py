@@ -10,11 +10,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ascertain.analysis.compute import Compute, compute_comparison, summarise_pairs
 from ascertain.analysis.damage import damage_and_gain
-from ascertain.analysis.names import colours, in_order, panel_title, plain, policy_name
 from ascertain.analysis.results import Results
 from ascertain.analysis.setting import Setting, at_setting, main_setting, narrowed
-from ascertain.analysis.style import INK, TEXT_WIDTH
 from ascertain.errors import InputError
+from ascertain.reporting.names import colours, in_order, panel_title, plain, policy_name
+from ascertain.reporting.style import INK, TEXT_WIDTH
 
 _RATE = 0.5  # of the reference's figure; the paper's text names none
 

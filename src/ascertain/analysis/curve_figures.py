@@ -8,7 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ascertain.analysis.curves import budget_curves
-from ascertain.analysis.names import (
+from ascertain.analysis.results import Results
+from ascertain.analysis.setting import Setting, main_setting, narrowed, restored_by
+from ascertain.errors import InputError
+from ascertain.reporting.names import (
     colours,
     dataset_name,
     in_order,
@@ -18,10 +21,7 @@ from ascertain.analysis.names import (
     policy_name,
     without_baselines,
 )
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import Setting, main_setting, narrowed, restored_by
-from ascertain.analysis.style import INK, MUTED, TEXT_WIDTH
-from ascertain.errors import InputError
+from ascertain.reporting.style import INK, MUTED, TEXT_WIDTH
 
 _LINES: dict[str, dict[str, Any]] = {
     "complete": {"linestyle": "-", "linewidth": 0.9},

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from ascertain.analysis.bootstrap import mean_intervals, standard_errors
-from ascertain.analysis.names import without_baselines
 from ascertain.analysis.results import Results
 from ascertain.analysis.setting import Setting, at_setting
+from ascertain.reporting.names import without_baselines
 
 Level = Literal["family", "variant"]
 

@@ -14,10 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import NullLocator
 
-from ascertain.analysis.style import GRID, INK, MUTED, TEXT_WIDTH, save_figure
 from ascertain.errors import InputError
 from ascertain.exact import restricted_values, shortcut
 from ascertain.exact.study import Sweep
+from ascertain.reporting.style import GRID, INK, MUTED, TEXT_WIDTH, save_figure
 
 _TITLES = {
     "aliasing": "(a) Aliasing",

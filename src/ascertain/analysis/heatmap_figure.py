@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from ascertain.analysis.curves import mean_shares
 from ascertain.analysis.damage import ARMS, damage_and_gain
-from ascertain.analysis.names import dataset_name, plain, policy_name, without_baselines
 from ascertain.analysis.results import Results
 from ascertain.analysis.setting import Setting, at_setting, main_setting, narrowed, restored_by
-from ascertain.analysis.style import INK, TEXT_WIDTH
 from ascertain.errors import InputError
+from ascertain.reporting.names import dataset_name, plain, policy_name, without_baselines
+from ascertain.reporting.style import INK, TEXT_WIDTH
 
 _MOST_DATASETS = 5  # on one page
 _MOST_ACTIONS = 12  # by name; the others are summed

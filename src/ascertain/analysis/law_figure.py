@@ -10,13 +10,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ascertain.analysis.damage import order_by_damage
-from ascertain.analysis.names import colours, in_order, mechanism_name, plain, with_policies
 from ascertain.analysis.recovery import is_damaged, recovery_cells, recovery_slopes
 from ascertain.analysis.results import Results
 from ascertain.analysis.setting import main_setting
-from ascertain.analysis.style import GRID, INK, MUTED, TEXT_WIDTH
 from ascertain.errors import InputError
 from ascertain.protocol import protocol
+from ascertain.reporting.names import colours, in_order, mechanism_name, plain, with_policies
+from ascertain.reporting.style import GRID, INK, MUTED, TEXT_WIDTH
 
 _ACROSS = 3
 _WEDGE = "#E6F1EA"

@@ -14,7 +14,12 @@ from ascertain.analysis import paper_numbers as paper
 from ascertain.analysis.adaptivity import adaptivity, adaptivity_cells, correlations
 from ascertain.analysis.compute import compute_comparison, summarise_pairs
 from ascertain.analysis.damage import damage_and_gain, paired_scores
-from ascertain.analysis.names import (
+from ascertain.analysis.recovery import is_damaged
+from ascertain.analysis.results import Results, at_largest_budget
+from ascertain.analysis.route_structure import MEASURES, route_table
+from ascertain.analysis.setting import Setting, narrowed
+from ascertain.errors import InputError
+from ascertain.reporting.names import (
     PAPER_DATASETS,
     PAPER_METHODS,
     dataset_name,
@@ -22,11 +27,6 @@ from ascertain.analysis.names import (
     kind_of,
     policy_name,
 )
-from ascertain.analysis.recovery import is_damaged
-from ascertain.analysis.results import Results, at_largest_budget
-from ascertain.analysis.route_structure import MEASURES, route_table
-from ascertain.analysis.setting import Setting, narrowed
-from ascertain.errors import InputError
 
 _MAIN = Setting("mcar", 0.7, "pvae")
 _MEASURE_NAMES = {"v_static": "V static", "sensitivity": "Δ route", "overlap": "ω route"}

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float
 
 from ascertain.analysis.bootstrap import LEVELS, resamples
 from ascertain.analysis.damage import damage_and_gain
-from ascertain.analysis.names import without_baselines
 from ascertain.analysis.results import Results
 from ascertain.protocol import protocol
+from ascertain.reporting.names import without_baselines
 
 DAMAGED = 0.01  # below this there is no gap to recover
 _ROUNDING = 1e-9  # differences of scores are not exact

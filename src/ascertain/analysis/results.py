@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from ascertain._core.frames import listed
 from ascertain.errors import InputError
-from ascertain.frames import listed
 
 POLICY = ["dataset", "method", "state"]
 DATA = ["treatment", "restorer", "mechanism", "rate", "split", "protocol"]

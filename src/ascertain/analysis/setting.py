@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ascertain.analysis.names import in_order, mechanism_name, restorer_name
 from ascertain.analysis.results import Results
 from ascertain.errors import InputError
+from ascertain.reporting.names import in_order, mechanism_name, restorer_name
 
 MAIN_RATE = 0.7  # the paper's main figure and table 2: the other rates show the same, weaker
 

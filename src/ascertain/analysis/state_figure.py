@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ascertain.analysis.names import colours, dataset_name, in_order, mechanism_name, plain, policy_name
 from ascertain.analysis.results import Results
 from ascertain.analysis.setting import main_restorer
 from ascertain.analysis.state_conditioning import state_conditioning
-from ascertain.analysis.style import INK, MUTED, TEXT_WIDTH
 from ascertain.errors import InputError
+from ascertain.reporting.names import colours, dataset_name, in_order, mechanism_name, plain, policy_name
+from ascertain.reporting.style import INK, MUTED, TEXT_WIDTH
 
 _MARKERS = "osD^vP*X<>ph"
 

@@ -10,7 +10,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ascertain.analysis.damage import ARMS, damage_and_gain, order_by_damage
-from ascertain.analysis.names import (
+from ascertain.analysis.results import Results
+from ascertain.analysis.setting import Setting, at_setting, main_setting, restored_by
+from ascertain.errors import InputError
+from ascertain.reporting.names import (
     Kind,
     colours,
     in_order,
@@ -21,10 +24,7 @@ from ascertain.analysis.names import (
     policy_name,
     without_baselines,
 )
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import Setting, at_setting, main_setting, restored_by
-from ascertain.analysis.style import GRID, INK, MUTED, TEXT_WIDTH
-from ascertain.errors import InputError
+from ascertain.reporting.style import GRID, INK, MUTED, TEXT_WIDTH
 
 _ROW = 0.155  # inches
 _PALE = "#ECEBE7"

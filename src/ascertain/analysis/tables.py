@@ -9,7 +9,11 @@ import pandas as pd
 from ascertain.analysis import latex
 from ascertain.analysis.adaptivity import adaptivity
 from ascertain.analysis.damage import damage_and_gain
-from ascertain.analysis.names import (
+from ascertain.analysis.results import Results
+from ascertain.analysis.route_structure import MEASURES, route_table
+from ascertain.analysis.setting import main_setting
+from ascertain.errors import InputError
+from ascertain.reporting.names import (
     dataset_name,
     in_order,
     mechanism_name,
@@ -17,10 +21,6 @@ from ascertain.analysis.names import (
     restorer_name,
     with_policies,
 )
-from ascertain.analysis.results import Results
-from ascertain.analysis.route_structure import MEASURES, route_table
-from ascertain.analysis.setting import main_setting
-from ascertain.errors import InputError
 
 _MEASURE_TITLES = {"v_static": "V static", "sensitivity": "Δ route", "overlap": "ω route"}
 _MEASURE_LATEX = {

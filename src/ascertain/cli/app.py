@@ -17,7 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-import ascertain
+from ascertain._core.compilation import enable_cache
+from ascertain._core.version import __version__
 from ascertain.errors import AscertainError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
@@ -40,7 +41,7 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        console.print(f"ascertain {ascertain.__version__}", highlight=False)
+        console.print(f"ascertain {__version__}", highlight=False)
         raise typer.Exit
     return wanted
 
@@ -54,7 +55,7 @@ def _ascertain(
     """Active feature acquisition: which costly feature to measure next, learned from incomplete data."""
     del version
     try:
-        ascertain.enable_cache()
+        enable_cache()
     except AscertainError as error:
         warn(str(error))
 

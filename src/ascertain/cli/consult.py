@@ -31,8 +31,8 @@ def consult(
     case: Annotated[Path | None, typer.Option(help="Go on with a case that was saved.")] = None,
 ) -> None:
     """Say for one case, step by step, what to measure next and what to predict meanwhile."""
-    from ascertain.consultation import Consultation
-    from ascertain.estimator import AcquisitionClassifier
+    from ascertain.estimator.classifier import AcquisitionClassifier
+    from ascertain.estimator.consultation import Consultation
     from ascertain.practice.consult import Session, prediction_text, read_case
 
     with console.status("Reading the model"):

@@ -93,7 +93,7 @@ def routes(
 ) -> None:
     """Say how much it matters which fixed set of features is bought (table 1 of the paper)."""
     from ascertain import datasets
-    from ascertain.routes import route_table_row
+    from ascertain.evaluation.routes import route_table_row
 
     chosen = named_protocol(protocol)
     loaded = [datasets.load(name, data_dir) for name in names]

@@ -109,7 +109,7 @@ def fit(
 
 def check_folder(out: Path, *, force: bool) -> None:
     """Raise where a folder for a model holds something else."""
-    from ascertain.model_files import JSON_NAME, KIND
+    from ascertain.models.files import JSON_NAME, KIND
 
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; --out names a folder")
@@ -160,9 +160,9 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
 
 def _write(report: "FitReport", out: Path) -> None:
     """Write the model, and the page beside it."""
-    from ascertain.analysis.report.self_contained import write_page
     from ascertain.practice.fit_report import render
     from ascertain.practice.leaderboard import as_classifier
+    from ascertain.reporting.html import write_page
 
     page = render(report)
     settings = {"restorer": report.restorer, "effort": report.effort}

@@ -12,7 +12,7 @@ from ascertain.cli.app import DataDir, app, console, progress_bar, warn
 from ascertain.protocol import protocol as named_protocol
 
 if TYPE_CHECKING:
-    from ascertain.pipeline import Trained
+    from ascertain.recipe.pipeline import Trained
 
 methods_app = typer.Typer(no_args_is_help=True, help="List the acquisition methods.")
 app.add_typer(methods_app, name="methods")
@@ -63,7 +63,7 @@ def train(
 ) -> None:
     """Train one policy, score it on complete validation rows, and draw what it acquires when."""
     from ascertain import datasets
-    from ascertain.pipeline import STAGES, Recipe, train_policy
+    from ascertain.recipe.pipeline import STAGES, Recipe, train_policy
 
     recipe = Recipe(
         method=method,
@@ -92,10 +92,10 @@ def train(
 
 def _show_trained(name: str, trained: "Trained", out: Path) -> None:
     """Print the scores and write model, scores and figure."""
-    from ascertain.analysis.acquisition_figures import draw_frequencies
-    from ascertain.analysis.style import save_figure
-    from ascertain.evaluation import frequency_table
-    from ascertain.files import replacing
+    from ascertain._core.files import replacing
+    from ascertain.evaluation.curves import frequency_table
+    from ascertain.reporting.acquisition_figures import draw_frequencies
+    from ascertain.reporting.style import save_figure
 
     title = f"{name}: {trained.recipe.describe()}"
     printed = Table("budget", *(f"{budget:g}" for budget in trained.scores["budget"]), title=escape(title))

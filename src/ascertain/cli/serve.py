@@ -63,7 +63,7 @@ def serve(
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise InputError(f'{" and ".join(missing)} must be installed: pip install "ascertain[serve]"')
-    from ascertain.estimator import AcquisitionClassifier
+    from ascertain.estimator.classifier import AcquisitionClassifier
     from ascertain.serve import About, create_app
     from ascertain.serve.limits import is_loopback
 

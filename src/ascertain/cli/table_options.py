@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import typer
 
 if TYPE_CHECKING:
-    from ascertain.practice.tables import UserTable
+    from ascertain.tables.reading import UserTable
 
 TableFile = Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")]
 Target = Annotated[str, typer.Option(help="The column of classes.")]
@@ -35,14 +35,14 @@ class Prices(TypedDict):
 
 def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) -> "UserTable":
     """Read the table."""
-    from ascertain.practice.tables import read_user_table
+    from ascertain.tables.reading import read_user_table
 
     return read_user_table(table, target, separator=sep, markers=na or ())
 
 
 def read_price_list(costs: Path | None, groups: Path | None, known: str) -> Prices:
     """Read prices, panels and known columns."""
-    from ascertain.practice.price_lists import read_panels, read_prices
+    from ascertain.tables.prices import read_panels, read_prices
 
     return {
         "costs": None if costs is None else read_prices(costs),

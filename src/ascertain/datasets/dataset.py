@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.model_selection import train_test_split
 
-from ascertain.checks import check_count
+from ascertain._core.checks import check_count
 from ascertain.errors import InputError
 from ascertain.metrics import Metric as Metric
 from ascertain.problem import Problem, Table

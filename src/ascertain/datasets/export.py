@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ascertain._core.files import replacing
 from ascertain.datasets.dataset import FIRST_SEED, Dataset
-from ascertain.files import replacing
 
 TARGET = "outcome"
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ascertain.checks import check_costs, check_numbers
+from ascertain._core.checks import check_costs, check_numbers
+from ascertain._core.frames import as_pandas, listed, value_name
 from ascertain.datasets.dataset import Dataset, Rows
 from ascertain.datasets.real import KEEP_HOLES, panels, pose, real_dataset
 from ascertain.errors import InputError
-from ascertain.frames import as_pandas, listed, value_name
 
 FEWEST_ROWS = 5  # of a class, so that each of the three parts can have one
 MOST_CATEGORIES = 200  # a column with more is an identifier or free text

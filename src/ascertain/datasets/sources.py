@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 import platformdirs
 import pooch
 
+from ascertain._core.files import replacing
 from ascertain.errors import InputError, StoreError
-from ascertain.files import replacing
 
 _RETRIES = 2  # after a download that failed
 

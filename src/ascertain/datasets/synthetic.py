@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from ascertain.checks import check_count, check_numbers
+from ascertain._core.checks import check_count, check_numbers
 from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
 from ascertain.errors import InputError
 from ascertain.problem import Problem

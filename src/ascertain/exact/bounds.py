@@ -2,7 +2,7 @@
 
 import math
 
-from ascertain.checks import check_count, check_rate, is_real
+from ascertain._core.checks import check_count, check_rate, is_real
 from ascertain.errors import InputError
 from ascertain.exact.planning import Approach
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ascertain._core.frames import as_pandas, listed, value_name
 from ascertain.errors import InputError
 from ascertain.exact.observations import Observations
-from ascertain.frames import as_pandas, listed, value_name
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from ascertain.checks import (
+from ascertain._core.checks import (
     check_budget,
     check_costs,
     check_count,
@@ -19,6 +19,7 @@ from ascertain.checks import (
     check_rate,
     check_whole_numbers,
 )
+from ascertain._core.frames import as_pandas, is_missing, value_name
 from ascertain.errors import InputError, TooLargeError
 from ascertain.exact.bits import BitRows, pack
 from ascertain.exact.coding import Coding
@@ -26,7 +27,6 @@ from ascertain.exact.observations import Observations
 from ascertain.exact.plan import Plan
 from ascertain.exact.recursion import Estimates, solve
 from ascertain.exact.states import StateSpace, enumerate_states
-from ascertain.frames import as_pandas, is_missing, value_name
 
 MAX_ATOMS = 2**20
 MAX_CELLS = 2**28  # atoms times feature values: a byte each

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy.typing import ArrayLike
 
-from ascertain.checks import check_labels, check_mask, check_numbers, check_whole_numbers
+from ascertain._core.checks import check_labels, check_mask, check_numbers, check_whole_numbers
 from ascertain.errors import InputError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ascertain.checks import check_count, check_mask
+from ascertain._core.checks import check_count, check_mask
 from ascertain.errors import InputError
 from ascertain.exact.bits import BitRows, count_states
 from ascertain.exact.finite import FiniteProblem

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ascertain._core.files import replacing
 from ascertain.errors import StoreError
-from ascertain.files import replacing
 
 SCHEMA = pa.schema(
     {

@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 from jaxtyping import UInt64
 
-from ascertain.checks import check_count, check_rate
+from ascertain._core.checks import check_count, check_rate
 from ascertain.errors import InputError, TooLargeError
 from ascertain.exact.bits import BitRows
 from ascertain.exact.finite import MAX_ATOMS, Atoms, FiniteProblem

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
-from ascertain.checks import BUDGET_TOLERANCE
+from ascertain._core.checks import BUDGET_TOLERANCE
 from ascertain.errors import TooLargeError
 
 MAX_STATES = 200_000

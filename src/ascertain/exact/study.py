@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ascertain.checks import check_count, check_rate
+from ascertain._core.checks import check_count, check_rate
 from ascertain.errors import AscertainError, InputError
 from ascertain.exact.bits import BitRows, count_states
 from ascertain.exact.finite import FiniteProblem

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.networks import LOWEST
 from ascertain.errors import InputError
 from ascertain.methods.registry import State, register
-from ascertain.networks import LOWEST
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain.methods.registry import NoSettings, State, register
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 

@@ -14,6 +14,8 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.networks import MLP, Linear, apply_layers
+from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.greedy import (
     LEAST_COST,
     GreedySettings,
@@ -29,12 +31,10 @@ from ascertain.methods.greedy import (
 )
 from ascertain.methods.pretraining import mask_inputs
 from ascertain.methods.registry import State, register
-from ascertain.networks import MLP, Linear, apply_layers
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.training import class_weights, cross_entropy
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.networks import LOWEST
 from ascertain.errors import InputError
-from ascertain.networks import LOWEST
 
 Model = TypeVar("Model")
 

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ascertain._core.compilation import compiled
 from ascertain.acquisition import legal_actions
-from ascertain.compilation import compiled
 from ascertain.errors import InputError
 from ascertain.methods.registry import State, get
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 

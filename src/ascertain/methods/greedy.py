@@ -10,12 +10,12 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ascertain.hashing import shuffled
+from ascertain._core.hashing import shuffled
+from ascertain._core.networks import MLP, dropout_masks
+from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.pretraining import mask_inputs, random_rate, random_subset
-from ascertain.networks import MLP, dropout_masks
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
-from ascertain.training import class_weights, cross_entropy
 
 _DROP_FACTOR = 0.2  # of the learning rate
 _LEAST_GAIN = 1e-4  # relative; what is less is no improvement

@@ -14,17 +14,17 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ascertain import kernels
+from ascertain._core import kernels
+from ascertain._core.networks import LOWEST, MLP
+from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, random_rate, random_subset
 from ascertain.methods.registry import State, register
-from ascertain.networks import LOWEST, MLP
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.training import Batch, Schedule, class_weights, cross_entropy, train
 
 _PRETRAINING = replace(SCHEDULE, min_delta=1e-2)
 

@@ -14,13 +14,13 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.networks import Linear
 from ascertain.acquisition import Environment, Frames, Slots
 from ascertain.methods.dqn import lambda_returns, steps_per_batch
 from ascertain.methods.ppo import actor_loss, chosen, critic_loss, log_probabilities, mean_entropy
 from ascertain.methods.registry import State, register
-from ascertain.networks import Linear
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.restoration import pvae

@@ -14,18 +14,18 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.hashing import mix
+from ascertain._core.networks import MLP, Linear, dropout_masks
+from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
-from ascertain.hashing import mix
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, mask_inputs, random_rate, random_subset
 from ascertain.methods.registry import State, register
 from ascertain.methods.replay import Replay
-from ascertain.networks import MLP, Linear, dropout_masks
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.training import Batch, Schedule, class_weights, cross_entropy, train
 
 _PASSES_AT_ONCE = 25  # dropout passes that are computed together: enough to be fast, few enough for a cache
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ascertain.networks import LOWEST
+from ascertain._core.networks import LOWEST
 
 
 def log_probabilities(

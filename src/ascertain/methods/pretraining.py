@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.training import Schedule
 from ascertain.problem import Problem
 from ascertain.protocol import Protocol
-from ascertain.training import Schedule
 
 MOST_MASKED = 0.9  # a batch hides entries with a probability uniform up to this
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from ascertain._core.hashing import mix, shuffled
 from ascertain.acquisition import Frames
-from ascertain.hashing import mix, shuffled
 
 
 class Sample(NamedTuple):

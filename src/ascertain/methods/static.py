@@ -11,7 +11,7 @@ from ascertain.errors import InputError
 from ascertain.methods.registry import State, register
 from ascertain.metrics import Metric, score_counts
 from ascertain.policy import Policy
-from ascertain.predictor import Predictor
+from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 

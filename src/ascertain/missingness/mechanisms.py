@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain.checks import check_rate
+from ascertain._core.checks import check_rate
 from ascertain.errors import InputError
 from ascertain.problem import Problem, Table
 

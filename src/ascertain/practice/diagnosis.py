@@ -12,13 +12,13 @@ import pandas as pd
 from jaxtyping import Bool, Float
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
-from ascertain.encoding import Encoding
 from ascertain.missingness import Diagnosis
 from ascertain.practice.fixed_routes import FixedRoutes, find_routes
 from ascertain.practice.holes import Holes, find_holes
 from ascertain.practice.profile import TableProfile, profile
 from ascertain.practice.support import Support, find_support
-from ascertain.practice.tables import UserTable, encode
+from ascertain.tables.encoding import Encoding
+from ascertain.tables.reading import UserTable, encode
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ascertain.analysis.style import INK, MUTED, TEXT_WIDTH
 from ascertain.practice.support import Support
+from ascertain.reporting.style import INK, MUTED, TEXT_WIDTH
 
 _RESTORATION = "#0E7A4A"
 _FILTERING = "#4C92D9"

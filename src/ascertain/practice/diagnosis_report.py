@@ -3,15 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ascertain.analysis.missingness_figures import draw_diagnosis
 from ascertain.analysis.report.exhibits import figure_exhibit
 from ascertain.analysis.report.overview import Fact
-from ascertain.analysis.report.self_contained import part, render_page, write_page
-from ascertain.analysis.report.tables import NOTHING, Cell, HtmlTable, number_text
 from ascertain.missingness import Diagnosis
 from ascertain.practice.advice import Advice, advise, names_text
 from ascertain.practice.diagnosis import Findings
 from ascertain.practice.diagnosis_figures import draw_support
+from ascertain.practice.missingness_figures import draw_diagnosis
 from ascertain.practice.words import (
     holes_facts,
     routes_facts,
@@ -20,6 +18,8 @@ from ascertain.practice.words import (
     support_sentence,
     table_facts,
 )
+from ascertain.reporting.html import part, render_page, write_page
+from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, number_text
 
 _HEADINGS = {"do": "What to do", "care": "Be careful", "limit": "What not to conclude"}
 

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
-from ascertain.analysis.names import colours, plain
-from ascertain.analysis.style import INK, MUTED, TEXT_WIDTH
 from ascertain.practice.leaderboard import Contender, Estimator, Leaderboard
+from ascertain.reporting.names import colours, plain
+from ascertain.reporting.style import INK, MUTED, TEXT_WIDTH
 
 _FEWEST_IN_BIN = 20
 _MOST_BINS = 10

@@ -1,7 +1,7 @@
 """A leaderboard in words, for the page and for the terminal."""
 
 from ascertain.analysis.report.sentences import counted, joined
-from ascertain.incomplete_evaluation import LEAST_EFFECTIVE_ROWS
+from ascertain.evaluation.incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.held_out import HeldOut
 from ascertain.practice.leaderboard import Estimator, Leaderboard, Score
 

@@ -14,9 +14,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from ascertain.datasets.dataset import Rows
+from ascertain.evaluation.routes import sample_routes, weighted_overlap
 from ascertain.metrics import confusion, score_counts
 from ascertain.problem import Problem
-from ascertain.routes import sample_routes, weighted_overlap
 
 N_ROUTES = 300
 FEWEST_ROWS = 200

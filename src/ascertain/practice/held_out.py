@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ascertain.advisor_training import Rows
-from ascertain.checks import is_real
-from ascertain.encoding import Encoding
+from ascertain._core.checks import is_real
 from ascertain.errors import InputError
-from ascertain.practice.tables import UserTable, encode
+from ascertain.estimator.training import Rows
 from ascertain.problem import Problem, Table
+from ascertain.tables.encoding import Encoding
+from ascertain.tables.reading import UserTable, encode
 
 VALIDATION = 0.2  # of the rows that are not held out, as in `AcquisitionClassifier`
 
@@ -75,7 +75,7 @@ def hold_out(
     table
         The table.
     costs, groups, known
-        As for `ascertain.practice.tables.encode`.
+        As for `ascertain.tables.reading.encode`.
     budget
         What may be spent on one row; None: the sum of all costs.
     test_fraction

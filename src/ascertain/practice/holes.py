@@ -7,9 +7,9 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 
-from ascertain.encoding import Encoding
 from ascertain.missingness import Diagnosis, diagnose
 from ascertain.problem import Problem, Table
+from ascertain.tables.encoding import Encoding
 
 LEVEL = 0.01  # of all comparisons of one kind together
 _MOST_PATTERNS = 10

@@ -17,17 +17,17 @@ import numpy as np
 import pandas as pd
 
 from ascertain import methods
-from ascertain.advisor import Advisor
-from ascertain.advisor_training import Plan, Shared, fit_advisor
-from ascertain.analysis.names import policy_name
 from ascertain.errors import InputError
-from ascertain.estimator import AcquisitionClassifier
-from ascertain.evaluation import MAX_ROWS, curve_budgets, reach, sample_rows
-from ascertain.incomplete_evaluation import METRICS, evaluate_incomplete
+from ascertain.estimator.advisor import Advisor
+from ascertain.estimator.classifier import AcquisitionClassifier
+from ascertain.estimator.training import Plan, Shared, fit_advisor
+from ascertain.evaluation.curves import MAX_ROWS, curve_budgets, reach, sample_rows
+from ascertain.evaluation.incomplete import METRICS, evaluate_incomplete
+from ascertain.evaluation.weighted_metrics import Sample, intervals, measure_sample
 from ascertain.practice.held_out import VALIDATION, HeldOut
-from ascertain.predictions import predict_sets
+from ascertain.predictors.predictions import predict_sets
 from ascertain.problem import Table
-from ascertain.weighted_metrics import Sample, intervals, measure_sample
+from ascertain.reporting.names import policy_name
 
 METRIC = "auroc"
 RESAMPLES = 500

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int
 from sklearn.tree import DecisionTreeClassifier
 
 from ascertain.analysis.report.sentences import joined
-from ascertain.encoding import Encoding
 from ascertain.practice.walks import Walks
+from ascertain.tables.encoding import Encoding
 
 FORKS = 3
 _MOST_BRANCHES = 3  # at one place

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
-from ascertain.encoding import Encoding
-from ascertain.frames import listed, value_name
-from ascertain.practice.tables import UserTable
+from ascertain._core.frames import listed, value_name
+from ascertain.tables.encoding import Encoding
+from ascertain.tables.reading import UserTable
 
 FEWEST_PER_CLASS = 5  # below, a class cannot be split into rows to learn from and rows to check with
 _LEAK = 0.98  # of the classes told apart by a single column: too good for a measurement

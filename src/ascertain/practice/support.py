@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ascertain.checks import BUDGET_TOLERANCE
-from ascertain.routes import sample_routes
+from ascertain._core.checks import BUDGET_TOLERANCE
+from ascertain.evaluation.routes import sample_routes
 
 N_PATHS = 500
 _QUANTILES = (0.1, 0.5, 0.9)

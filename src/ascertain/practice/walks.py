@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from ascertain import evaluation
-from ascertain.advisor import Advisor
-from ascertain.following import label_free
+from ascertain.estimator.advisor import Advisor
+from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.partial_rollouts import label_free
 from ascertain.problem import Table
 from ascertain.restoration import restore
 

@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ascertain.checks import check_count
+from ascertain._core.checks import check_count
 from ascertain.problem import Problem, Table
 from ascertain.restoration.impute import MeanFill, fit_mean
 

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ascertain import kernels
-from ascertain.networks import MLP, Linear
+from ascertain._core import kernels
+from ascertain._core.networks import MLP, Linear
+from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.problem import Problem, Table
-from ascertain.training import Batch, Schedule, class_weights, cross_entropy, train
 
 _LARGEST_LOG_VARIANCE = 20.0  # when sampling; the KL term is not clamped
 _SCHEDULE = Schedule(

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ascertain import __version__
-from ascertain.advisor import Advisor
-from ascertain.frames import listed
+from ascertain._core.frames import listed
+from ascertain._core.version import __version__
+from ascertain.estimator.advisor import Advisor
 
 CAUTIONS = (
     "It does not decide. It repeats patterns of its training table to a person, who knows the case and "

@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ascertain import __version__
-from ascertain.advisor import Advisor
-from ascertain.consultation import Answer, Consultation
+from ascertain._core.version import __version__
 from ascertain.errors import InputError
-from ascertain.model_files import plain_json
+from ascertain.estimator.advisor import Advisor
+from ascertain.estimator.consultation import Answer, Consultation
+from ascertain.models.files import plain_json
 from ascertain.serve.about import About
 from ascertain.serve.limits import Limits, Places, read_body
 

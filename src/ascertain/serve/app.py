@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ascertain.advisor import Advisor
+from ascertain.estimator.advisor import Advisor
 from ascertain.serve.about import About
 from ascertain.serve.api import JSON, Api
 from ascertain.serve.limits import Limits, Rates

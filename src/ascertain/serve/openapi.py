@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ascertain import __version__
-from ascertain.consultation import MOST_STEPS
+from ascertain._core.version import __version__
 from ascertain.datasets.frame import LARGEST
+from ascertain.estimator.consultation import MOST_STEPS
 from ascertain.serve.limits import Limits
 
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from ascertain.checks import check_count
+from ascertain._core.checks import check_count
 from ascertain.errors import AscertainError, InputError
 from ascertain.study.programs import Done, Inputs, Program, Recipe
 from ascertain.study.runners import Runner, default_width, run_program

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ascertain.errors import AscertainError
-from ascertain.routes import route_structure
+from ascertain.evaluation.routes import route_structure
 from ascertain.study.costs import chunk_seconds
 from ascertain.study.file import Study, study_text, write_study
 from ascertain.study.jobs import STAGES, Job

@@ -12,12 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ascertain import datasets, methods, predictor
-from ascertain.checks import check_rate
+from ascertain import datasets, methods
+from ascertain._core.checks import check_rate
+from ascertain._core.files import replacing
 from ascertain.errors import InputError
-from ascertain.files import replacing
 from ascertain.missingness import MECHANISMS
-from ascertain.pipeline import RESTORERS
+from ascertain.predictors import masked_mlp as predictor
+from ascertain.recipe.pipeline import RESTORERS
 from ascertain.restoration import pvae
 from ascertain.restoration.treatments import TREATMENTS, Treatment
 

@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import UInt32
 
 from ascertain import methods
-from ascertain import predictor as predictors
 from ascertain.datasets.dataset import Dataset
+from ascertain.predictors import masked_mlp as predictors
 from ascertain.protocol import Protocol, protocol
 from ascertain.restoration import pvae
 from ascertain.study.file import Study, overridden

@@ -11,9 +11,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ascertain import datasets, evaluation
+from ascertain import datasets
 from ascertain.datasets.dataset import Dataset
 from ascertain.errors import InputError
+from ascertain.evaluation import curves as evaluation
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol, protocol
 from ascertain.study.file import Study

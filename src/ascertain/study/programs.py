@@ -13,10 +13,11 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from ascertain import evaluation, methods
-from ascertain.compilation import compiler_options, replicated
+from ascertain import methods
+from ascertain._core.compilation import compiler_options, replicated
+from ascertain.evaluation import curves as evaluation
 from ascertain.missingness import MECHANISMS, mask_tables
-from ascertain.predictor import fit_predictor
+from ascertain.predictors.masked_mlp import fit_predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_mean, fit_pvae

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 import pandas as pd
 
-import ascertain
-from ascertain import evaluation
+from ascertain._core.files import replacing
+from ascertain._core.version import __version__
 from ascertain.datasets.dataset import Dataset
-from ascertain.evaluation import Outcomes
-from ascertain.files import replacing
+from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.curves import Outcomes
+from ascertain.evaluation.routes import RouteStructure
 from ascertain.problem import Table
-from ascertain.routes import RouteStructure
 from ascertain.study.jobs import IDENTITY, Grid, Job
 from ascertain.study.programs import Done
 from ascertain.study.runners import Runner
@@ -41,7 +41,7 @@ def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str,
         "width": width,
         "asked_width": runner.width,  # more than the width where memory did not allow it
         "device": done.device,
-        "version": ascertain.__version__,
+        "version": __version__,
         "jax": jax.__version__,
         "host": runner.host,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import jax
 
-from ascertain.checks import check_count
+from ascertain._core.checks import check_count
 from ascertain.study.programs import Done, Inputs, Program, Recipe
 
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on

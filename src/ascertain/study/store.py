@@ -24,8 +24,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from ascertain._core.files import replacing
 from ascertain.errors import StoreError
-from ascertain.files import replacing
 from ascertain.study.jobs import Job
 
 _OPEN: set[Path] = set()  # folders that this process is at work in

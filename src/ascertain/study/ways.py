@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-import ascertain
+from ascertain._core.version import __version__
 from ascertain.errors import StoreError
 
 
@@ -27,7 +27,7 @@ class Way(NamedTuple):
 
 def way_here(device: str, width: int) -> Way:
     """Give the way of this process."""
-    return Way(device, width, ascertain.__version__, jax.__version__)
+    return Way(device, width, __version__, jax.__version__)
 
 
 def check_way(folder: Path, details: Mapping[str, Any], here: Way) -> None:

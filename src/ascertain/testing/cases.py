@@ -8,8 +8,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain.networks import MLP
-from ascertain.predictor import MaskedMLP
+from ascertain._core.networks import MLP
+from ascertain.predictors.masked_mlp import MaskedMLP
 from ascertain.problem import Problem, Table
 
 # Numbers of rows that nothing else is likely to have: an array of this size holds something of each row.

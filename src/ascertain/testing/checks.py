@@ -19,13 +19,13 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from ascertain.checks import BUDGET_TOLERANCE
+from ascertain._core.checks import BUDGET_TOLERANCE
 from ascertain.errors import InputError
 from ascertain.methods import registry
 from ascertain.methods.registry import Method, State
+from ascertain.models.saving import SavedModel, hash_table, load_model, save_model
 from ascertain.policy import Policy
 from ascertain.protocol import AFABENCH, PAPER, Protocol
-from ascertain.saving import SavedModel, hash_table, load_model, save_model
 from ascertain.testing.cases import (
     FEATURES,
     TRAIN_ROWS,

@@ -7,8 +7,8 @@ import pandas as pd
 
 from ascertain.analysis.published import compare_with_paper
 from ascertain.analysis.report.sentences import counted
-from ascertain.analysis.report.tables import NOTHING, Cell, HtmlTable, as_cell, number_text
 from ascertain.analysis.results import Results
+from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, as_cell, number_text
 
 _FIRST_NAMED = 12  # beyond this a sentence is no longer read
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ascertain.analysis.bootstrap import LEVELS, resamples
-from ascertain.analysis.report.tables import number_text
+from ascertain.reporting.tables import number_text
 
 Verdict = Literal["above", "below", "unclear", "unknown"]
 DIGITS = 3

@@ -14,10 +14,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ascertain.analysis.artefacts import Artefact
-from ascertain.analysis.report.tables import Cell, HtmlTable, to_table
 from ascertain.analysis.results import Results
-from ascertain.analysis.style import paper_style
 from ascertain.errors import InputError
+from ascertain.reporting.style import paper_style
+from ascertain.reporting.tables import Cell, HtmlTable, to_table
 
 _MOST_SVG = 400_000  # bytes; a figure with more marks than that is smaller as pixels
 _DPI = 200

@@ -8,13 +8,6 @@ import pandas as pd
 from ascertain.analysis.adaptivity import adaptivity
 from ascertain.analysis.compute import compute_comparison
 from ascertain.analysis.damage import paired_scores
-from ascertain.analysis.names import (
-    PAPER_DATASETS,
-    PAPER_METHODS,
-    mechanism_name,
-    policy_name,
-    without_baselines,
-)
 from ascertain.analysis.paper_numbers import METHODS
 from ascertain.analysis.report.effects import DIGITS
 from ascertain.analysis.report.overview import duration
@@ -26,10 +19,17 @@ from ascertain.analysis.report.sentences import (
     joined,
     setting_sentences,
 )
-from ascertain.analysis.report.tables import number_text
 from ascertain.analysis.results import Results
 from ascertain.analysis.setting import Setting, main_setting
 from ascertain.errors import InputError
+from ascertain.reporting.names import (
+    PAPER_DATASETS,
+    PAPER_METHODS,
+    mechanism_name,
+    policy_name,
+    without_baselines,
+)
+from ascertain.reporting.tables import number_text
 
 _PAPERS = Setting("mcar", 0.7, "pvae")  # of table 2
 

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from ascertain.analysis.damage import ARMS
-from ascertain.analysis.names import dataset_name, in_order, mechanism_name, policy_name, restorer_name
-from ascertain.analysis.report.tables import number_text
 from ascertain.analysis.results import Results
 from ascertain.errors import InputError
+from ascertain.reporting.names import dataset_name, in_order, mechanism_name, policy_name, restorer_name
+from ascertain.reporting.tables import number_text
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from ascertain.analysis.report.exhibits import make_exhibits
 from ascertain.analysis.report.findings import NOTE, NOTHING_FOUND, find
 from ascertain.analysis.report.overview import describe_run, notices
 from ascertain.analysis.report.provenance import read_provenance
-from ascertain.analysis.report.self_contained import part, render_page, write_page
 from ascertain.analysis.results import Results, read_results
+from ascertain.reporting.html import part, render_page, write_page
 
 
 def write_report(folder: Path, out: Path | None = None) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from ascertain.analysis.report.overview import Fact, listed_values
-from ascertain.analysis.report.tables import Cell, HtmlTable, number_text
 from ascertain.analysis.results import Results
+from ascertain.reporting.tables import Cell, HtmlTable, number_text
 
 _FILES = (
     "study.toml",

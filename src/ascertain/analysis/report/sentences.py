@@ -6,7 +6,9 @@ from typing import Literal
 
 import pandas as pd
 
-from ascertain.analysis.names import (
+from ascertain.analysis.report.effects import DIGITS, Effect, Grid, Verdict, whole_grid
+from ascertain.analysis.setting import Setting, at_setting
+from ascertain.reporting.names import (
     dataset_name,
     in_order,
     kind_of,
@@ -14,9 +16,7 @@ from ascertain.analysis.names import (
     policy_name,
     restorer_name,
 )
-from ascertain.analysis.report.effects import DIGITS, Effect, Grid, Verdict, whole_grid
-from ascertain.analysis.report.tables import number_text
-from ascertain.analysis.setting import Setting, at_setting
+from ascertain.reporting.tables import number_text
 
 
 def damage_grid(paired: pd.DataFrame, setting: Setting) -> Grid | None:

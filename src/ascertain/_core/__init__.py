@@ -1,0 +1,1 @@
+"""What every room uses and none is about: checks, files, compilation, networks, training."""

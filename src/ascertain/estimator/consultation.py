@@ -1,0 +1,231 @@
+"""One instance, step by step: what is known of it, what to measure next, what to predict meanwhile.
+
+A `Consultation` does not change: each step gives another one, so that a step can be taken back. It is plain
+data, which a page or a file can hold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from ascertain._core.checks import BUDGET_TOLERANCE
+from ascertain._core.frames import listed, value_name
+from ascertain.datasets.frame import LARGEST
+from ascertain.errors import InputError
+from ascertain.estimator.advisor import Advice, Advisor
+from ascertain.models.files import Strict, first_finding
+from ascertain.tables.encoding import Action
+
+Value = float | bool | str
+MOST_STEPS = 10_000  # in a file; more cannot be meant
+
+
+class Entry(Strict):
+    """A step: values that were entered together, or an action that cannot be taken now."""
+
+    values: dict[str, Value] = Field(default_factory=dict)
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class Option:
+    """An action that is not taken yet."""
+
+    action: str
+    columns: tuple[str, ...]
+    cost: float
+    score: float  # the policy's: the higher, the sooner
+    benefit: float  # bits that it is expected to tell about the class
+    affordable: bool
+    skipped: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What there is to say at a moment of a consultation."""
+
+    recommended: str | None  # an action; None: to stop
+    why: str | None  # it is to stop: "policy", "budget" or "nothing left"
+    options: tuple[Option, ...]  # the best first
+    prediction: str
+    probabilities: dict[str, float]
+    ranges: dict[str, tuple[float, float]]  # of each probability, with all the rest known (90%)
+    spent: float
+    budget: float
+    outside: tuple[str, ...]  # columns whose value was not met in training
+
+    @property
+    def left(self) -> float:
+        """What may still be spent."""
+        return max(self.budget - self.spent, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Consultation:
+    """What is known of one instance, and how it came to be known.
+
+    Parameters
+    ----------
+    advisor
+        What was fitted.
+    entries
+        The steps so far.
+    budget
+        What may be spent; None: what the policy was trained for.
+    """
+
+    advisor: Advisor
+    entries: tuple[Entry, ...] = ()
+    budget: float | None = None
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """All that is known, by column."""
+        return {column: value for entry in self.entries for column, value in entry.values.items()}
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The actions that cannot be taken now."""
+        return tuple(entry.skipped for entry in self.entries if entry.skipped is not None)
+
+    @property
+    def taken(self) -> tuple[Action, ...]:
+        """The actions that any value was entered of: they are paid for, and not offered again."""
+        values = self.values
+        return tuple(
+            a for a in self.advisor.encoding.actions if any(column in values for column in a.columns)
+        )
+
+    def enter(self, values: Mapping[str, Any]) -> "Consultation":
+        """Add values by column, as typed or as numbers; raises an `InputError` where one cannot be used."""
+        encoding = self.advisor.encoding
+        known = self.values
+        read: dict[str, Value] = {}
+        for column, given in values.items():
+            if column in known:
+                raise InputError(
+                    f"{column!r} is known already, as {value_name(known[column])}; undo it first"
+                )
+            read[column] = encoding.parse(column, given if isinstance(given, str) else value_name(given))
+        return self._with(Entry(values=read)) if read else self
+
+    def skip(self, action: str) -> "Consultation":
+        """Note that an action cannot be taken now."""
+        names = self.advisor.encoding.action_names
+        if action not in names:
+            raise InputError(f"there is no action {action!r}; there are {listed(names)}")
+        if action in self.skipped:
+            raise InputError(f"{action!r} is skipped already")
+        if action in (each.name for each in self.taken):
+            raise InputError(f"{action!r} is known already, so it cannot be skipped")
+        return self._with(Entry(skipped=action))
+
+    def undo(self) -> "Consultation":
+        """Take the last step back."""
+        if not self.entries:
+            raise InputError("there is nothing to undo")
+        return replace(self, entries=self.entries[:-1])
+
+    def answer(self) -> Answer:
+        """Say what to measure next, and what to predict."""
+        advisor, encoding = self.advisor, self.advisor.encoding
+        x, available = encoding.transform(self._row())
+        taken = {action.name for action in self.taken}
+        spent = sum(action.price for action in self.taken)
+        closed = np.array([name in taken or name in self.skipped for name in encoding.action_names])
+        advisor = advisor if self.budget is None else advisor.at(self.budget)
+        advice, benefits = advisor.consult(x[0], available[0], spent, closed)
+        budget = float(advisor.problem.budget)
+        options = [
+            Option(
+                action=action.name,
+                columns=action.columns,
+                cost=action.price,
+                score=float(advice.scores[0, place]),
+                benefit=max(float(benefits[place]), 0.0),
+                affordable=action.price <= budget - spent + BUDGET_TOLERANCE * max(1.0, budget),
+                skipped=action.name in self.skipped,
+            )
+            for place, action in enumerate(encoding.actions)
+            if action.name not in taken
+        ]
+        return _answer(advisor, advice, options, spent, budget, self._outside())
+
+    def course(self) -> tuple[dict[str, float], ...]:
+        """Give the class probabilities at the start and after each step."""
+        moments = [replace(self, entries=self.entries[:step]) for step in range(len(self.entries) + 1)]
+        rows = np.concatenate([moment._row() for moment in moments])
+        probabilities = self.advisor.track(*self.advisor.encoding.transform(rows))
+        classes = [str(each) for each in self.advisor.classes]
+        return tuple(dict(zip(classes, row, strict=True)) for row in probabilities.tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the case as plain data."""
+        return {"budget": self.budget, "entries": [entry.model_dump(mode="json") for entry in self.entries]}
+
+    @classmethod
+    def from_json(cls, advisor: Advisor, content: object) -> "Consultation":
+        """Read what `to_json` gave; every step is taken again, so what does not fit the model is refused."""
+        try:
+            case = _Case.model_validate(content)
+        except ValidationError as error:
+            raise InputError(f"the case cannot be used: {first_finding(error)}") from error
+        found = cls(advisor, budget=case.budget)
+        for entry in case.entries:
+            if entry.skipped is not None:
+                found = found.skip(entry.skipped)
+            found = found.enter(entry.values)
+        return found
+
+    def _with(self, entry: Entry) -> "Consultation":
+        return replace(self, entries=(*self.entries, entry))
+
+    def _row(self) -> np.ndarray:
+        values = self.values
+        # One row of objects is the quickest to encode.
+        return np.array([[values.get(column.name) for column in self.advisor.encoding.columns]], object)
+
+    def _outside(self) -> tuple[str, ...]:
+        encoding = self.advisor.encoding
+        return tuple(column for column, value in self.values.items() if encoding.outside(column, value))
+
+
+class _Case(Strict):
+    budget: float | None = Field(default=None, ge=0, le=LARGEST)
+    entries: list[Entry] = Field(default_factory=list, max_length=MOST_STEPS)
+
+
+def _answer(
+    advisor: Advisor,
+    advice: Advice,
+    options: list[Option],
+    spent: float,
+    budget: float,
+    outside: tuple[str, ...],
+) -> Answer:
+    choice = int(advice.choice[0])
+    classes = [str(each) for each in advisor.classes]
+    probabilities = advice.probabilities[0].astype(float)
+    why = None
+    if choice == 0:
+        open_now = [option for option in options if not option.skipped]
+        why = "nothing left" if not open_now else "policy" if advice.legal[0].any() else "budget"
+    return Answer(
+        recommended=None if choice == 0 else advisor.encoding.action_names[choice - 1],
+        why=why,
+        options=tuple(
+            sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
+        ),
+        prediction=classes[int(probabilities.argmax())],
+        probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
+        ranges={
+            name: (float(low), float(high))
+            for name, low, high in zip(classes, advice.low[0], advice.high[0], strict=True)
+        },
+        spent=float(spent),
+        budget=budget,
+        outside=outside,
+    )

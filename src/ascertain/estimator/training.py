@@ -1,0 +1,267 @@
+"""Fitting an advisor to a table with holes: predictor, calibration, restorer and policy, in this order.
+
+Restored cells serve the training of the policy only. Predictor and calibration, and with them every
+prediction, learn from observed cells alone.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from sklearn.base import clone
+
+from ascertain import methods
+from ascertain._core.compilation import compiled
+from ascertain._core.frames import listed
+from ascertain.errors import InputError
+from ascertain.estimator.advisor import Advisor, Origin
+from ascertain.methods.greedy import pretrain_predictor
+from ascertain.methods.registry import Method, State
+from ascertain.models.saving import hash_table
+from ascertain.policy import Policy
+from ascertain.predictors.calibration import Calibrated, fit_calibration
+from ascertain.predictors.masked_mlp import (
+    HostPredictor,
+    Predictor,
+    Settings,
+    SklearnPredictor,
+    fit_predictor,
+)
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER
+from ascertain.recipe import effort as efforts
+from ascertain.recipe.effort import EFFORTS, Effort
+from ascertain.restoration import PVAERestorer, Restorer, fit_hotdeck, fit_pvae, restore
+from ascertain.restoration.pvae import observation_noise
+from ascertain.tables.encoding import Encoding
+
+TREATMENTS = ("restored", "restricted")
+RESTORERS = ("pvae", "hotdeck")
+# Rows are repeated up to a number out of few, so that a program that was compiled once serves again.
+_LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
+_PREDICTOR = Settings()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fit, in the words of `AcquisitionClassifier`."""
+
+    method: str
+    state: str
+    treatment: str
+    restorer: str
+    predictor: Any
+    effort: str
+
+    def check(self) -> None:
+        """Raise where something is named that does not exist."""
+        methods.get(self.method).check_state(self.state)
+        for what, value, known in (
+            ("treatment", self.treatment, TREATMENTS),
+            ("restorer", self.restorer, RESTORERS),
+            ("effort", self.effort, EFFORTS),
+        ):
+            if value not in known:
+                raise InputError(f"{what} must be one of {listed(known)}, got {value!r}")
+        if isinstance(self.predictor, str) and self.predictor != "mlp":
+            raise InputError(f"predictor must be 'mlp' or a classifier, got {self.predictor!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Encoded rows with their classes, cut into those to train on and those to validate with.
+
+    Parameters
+    ----------
+    train, valid
+        The rows, of which some are repeated.
+    trained, validated
+        Which rows these are.
+    """
+
+    train: Table
+    valid: Table
+    trained: Int[np.ndarray, " some"]
+    validated: Int[np.ndarray, " others"]
+
+    @classmethod
+    def cut(
+        cls,
+        x: Float[np.ndarray, "rows features"],
+        available: Bool[np.ndarray, "rows features"],
+        y: Int[np.ndarray, " rows"],
+        n_classes: int,
+        fraction: float,
+        rng: np.random.RandomState,
+    ) -> "Rows":
+        """Hold out a fraction of each class; each has a row left to train on."""
+        held_out = np.zeros(len(y), bool)
+        for label in range(n_classes):
+            rows = rng.permutation(np.flatnonzero(y == label))
+            held_out[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
+        if not held_out.any():  # too few rows to spare one of any class
+            held_out[:] = True
+            train = np.arange(len(y))
+        else:
+            train = np.flatnonzero(~held_out)
+        valid = np.flatnonzero(held_out)
+
+        def table(rows: np.ndarray, least: int) -> Table:
+            repeated = _repeated(rng.permutation(rows), least)
+            return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes)
+
+        return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid)
+
+
+def fit_advisor(
+    seed: int,
+    plan: Plan,
+    encoding: Encoding,
+    classes: np.ndarray,
+    problem: Problem,
+    rows: Rows,
+    weights: Float[np.ndarray, " classes"],
+    on_stage: Callable[[str], object] = lambda stage: None,
+    shared: "Shared | None" = None,
+) -> Advisor:
+    """Fit everything that it takes to advise.
+
+    Parameters
+    ----------
+    seed
+        What random keys are made of.
+    plan
+        What to fit.
+    encoding, classes, problem
+        How the table was read, and what is to be solved.
+    rows
+        The training data.
+    weights
+        What a row of each class counts for the predictor.
+    on_stage
+        Called with a few words when a stage begins or ends.
+    shared
+        What was fitted to the same rows before, and need not be again.
+    """
+    predicting, calibrating, restoring, fitting = jr.split(jr.key(seed), 4)
+    plain, n_rows = problem.without_names(), len(rows.train.y)
+    shared = Shared() if shared is None else shared
+    if shared.predictor is None:
+        with _Stage("predictor", on_stage):
+            predictor = _fit_predictor(predicting, plan, plain, rows, weights)
+            shared.predictor = fit_calibration(calibrating, plain, predictor, rows.valid, weights)
+    if shared.restorer is None:
+        with _Stage(f"restorer ({plan.restorer})", on_stage):
+            shared.restorer = _fit_restorer(restoring, plan, plain, rows)
+    train, valid = rows.train, rows.valid
+    if plan.treatment == "restored":
+        drawing, drawing_valid = jr.split(jr.fold_in(restoring, 1))
+        train = _restored(drawing, shared.restorer, train)
+        valid = _restored(drawing_valid, shared.restorer, valid)
+    method = methods.get(plan.method)
+    settings = efforts.method_settings(method, cast(Effort, plan.effort), plain, PAPER, n_rows)
+    with _Stage(f"policy ({plan.method}, {plan.treatment})", on_stage):
+        policy = _fit_policy(fitting, method, plan, plain, train, valid, shared.predictor, settings)
+    origin = Origin(
+        method=plan.method,
+        state=cast(State, plan.state),
+        settings=settings,
+        train_rows=n_rows,
+        valid_rows=len(rows.valid.y),
+        data_hash=hash_table(rows.train),
+        seed=seed,
+    )
+    return Advisor(encoding, classes, problem, policy, shared.predictor, shared.restorer, origin)
+
+
+@dataclass
+class Shared:
+    """What several advisors of the same rows have in common; filled in by the first of them."""
+
+    predictor: Calibrated | None = None
+    restorer: Restorer | None = None
+
+
+class _Stage:
+    """Says that a stage begins, and how long it has taken."""
+
+    def __init__(self, name: str, on_stage: Callable[[str], object]):
+        self.name, self.on_stage = name, on_stage
+
+    def __enter__(self) -> None:
+        self.on_stage(self.name)
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self.on_stage(f"{self.name}: {time.perf_counter() - self.start:.1f} s")
+
+
+def _repeated(rows: Int[np.ndarray, " rows"], least: int) -> Int[np.ndarray, " more_rows"]:
+    """Repeat rows, each as often as the others or once more, up to the next round number."""
+    step = max(1, 2 ** ((len(rows) - 1).bit_length() - 5))
+    wanted = least if len(rows) <= least else -(-len(rows) // step) * step
+    return np.resize(rows, wanted)
+
+
+def _fit_predictor(
+    key: PRNGKeyArray, plan: Plan, problem: Problem, rows: Rows, weights: Float[np.ndarray, " classes"]
+) -> Predictor:
+    if plan.predictor == "mlp":
+        settings = efforts.predictor_settings(cast(Effort, plan.effort), len(rows.train.y))
+        shares = jnp.asarray(weights / weights.sum(), jnp.float32)
+        return cast(
+            Predictor, compiled(fit_predictor)(key, problem, rows.train, rows.valid, settings, shares)
+        )
+    chosen = SklearnPredictor(clone(plan.predictor), problem.n_classes)
+    unequal = None if np.ptp(weights) == 0 else weights
+    return HostPredictor(chosen.fit(key, rows.train, problem=problem, weights=unequal))
+
+
+def _fit_restorer(key: PRNGKeyArray, plan: Plan, problem: Problem, rows: Rows) -> Restorer:
+    if plan.restorer == "hotdeck":
+        return fit_hotdeck(key, problem, rows.train)
+    settings = efforts.pvae_settings(cast(Effort, plan.effort), len(rows.train.y))
+    fitting, comparing = jr.split(key)
+    model = compiled(fit_pvae)(fitting, problem, rows.train, rows.valid, settings)
+    # The paper draws without noise. But then a policy learns from restored features that tell the class all
+    # too well, since they were drawn from it, and completions of a row all look alike.
+    noise = compiled(observation_noise)(comparing, problem, model, rows.valid)
+    return PVAERestorer(model, noise=noise)
+
+
+def _fit_policy(
+    key: PRNGKeyArray,
+    method: Method,
+    plan: Plan,
+    problem: Problem,
+    train: Table,
+    valid: Table,
+    predictor: Calibrated,
+    settings: Any,
+) -> Policy:
+    network = getattr(predictor.predictor, "network", None)
+    # GDFS and DIME begin with such a predictor; this one has seen observed cells only, and is there already.
+    begins_so = method.pretrain is pretrain_predictor and settings.hidden == _PREDICTOR.hidden
+    return methods.fit(
+        method.name,
+        key,
+        problem,
+        train,
+        valid,
+        predictor=predictor.predictor,
+        pretrained=network if begins_so else None,
+        settings=settings,
+        state=cast(State, plan.state),
+    )
+
+
+@eqx.filter_jit
+def _restored(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
+    return restore(key, restorer, table)

@@ -1,0 +1,307 @@
+"""The columns of a table, read as numbers: what each kind of column takes, in training and later."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from ascertain._core.frames import listed, value_name
+from ascertain.datasets.frame import LARGEST, kind_of, read_categories
+from ascertain.errors import InputError
+
+Kind = Literal["number", "boolean", "category", "empty"]  # empty: never measured in training
+_FEW_ROWS = 64  # up to here, reading cell by cell is quicker than asking pandas for each column
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+
+
+class InputTypeError(InputError, TypeError):
+    """A cell holds an object of a type that no column can have."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column of the training table; `mean` and `scale` have one number for each of its features."""
+
+    name: str
+    kind: Kind
+    categories: tuple[str, ...] | None
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    low: float | None  # of numbers and booleans
+    high: float | None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that the column becomes: itself, or one for each of its categories."""
+        if self.categories is None:
+            return (self.name,)
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+    @property
+    def allowed(self) -> str:
+        """What the column takes, in words."""
+        if self.categories is not None:
+            return f"one of {listed(self.categories, most=20)}"
+        if self.kind == "empty":
+            return "nothing, as it was never measured in training"
+        if self.kind == "boolean":
+            return "yes or no"
+        return f"a number ({value_name(self.low)} to {value_name(self.high)} in training)"
+
+    def parse(self, text: str) -> float | bool | str:
+        """Read a value that a person typed."""
+        typed = text.strip().replace("\N{MINUS SIGN}", "-")
+        value: float | bool | str | None = None
+        if self.kind == "category":
+            value = self._category(text)
+        elif self.kind == "boolean":
+            value = _WORDS.get(typed.casefold())
+        elif self.kind == "number" and _THOUSANDS.fullmatch(typed):
+            raise InputError(
+                f"{text!r} may stand for {typed.replace(',', '')} or {typed.replace(',', '.')}; "
+                f"give {self.name!r} without a comma"
+            )
+        elif self.kind == "number" and _NUMBER.fullmatch(typed):
+            number = float(typed.replace(",", "."))
+            value = number if abs(number) <= LARGEST else None
+        if value is None:
+            raise InputError(f"{text!r} cannot be used: {self.name!r} takes {self.allowed}")
+        return value
+
+    def _category(self, text: str) -> str | None:
+        """Give the category that a person means, None if there is none like it."""
+        # The most exact spelling counts, so that "Pos" and "pos" can be told apart where both are there.
+        for spelling in (str, str.strip, lambda typed: typed.strip().casefold()):
+            meant = [each for each in self.categories or () if spelling(each) == spelling(text)]
+            if len(meant) > 1:
+                raise InputError(f"{text!r} may stand for {listed(meant)} of {self.name!r}; type it exactly")
+            if meant:
+                return meant[0]
+        return None
+
+    def outside(self, value: float | bool | str) -> bool:
+        """Whether training had no such category, or no numbers as low or as high as this one."""
+        if self.categories is not None:
+            return value_name(value) not in self.categories
+        return self.low is None or self.high is None or not self.low <= float(value) <= self.high
+
+    def check(self) -> None:
+        """Raise where the parts do not fit together, as in files that were changed."""
+        fits = (
+            (self.categories is not None) == (self.kind == "category")
+            and len(self.features) == len(self.mean) == len(self.scale) > 0
+            and all(scale > 0 for scale in self.scale)
+            and (self.low is not None) == (self.high is not None) == (self.kind in ("number", "boolean"))
+            and (self.low is None or self.high is None or self.low <= self.high)
+        )
+        if not fits:
+            raise InputError(f"the parts of the column {self.name!r} do not fit together")
+
+
+def is_table(given: Any) -> bool:
+    """Whether a caller passes a table of pandas or polars rather than an array."""
+    return isinstance(given, pd.DataFrame) or hasattr(given, "to_pandas")
+
+
+def check_shape(shape: tuple[int, ...]) -> None:
+    """Raise unless there are rows and columns, in the words that scikit-learn's checks look for."""
+    if len(shape) != 2:
+        raise InputError(
+            f"Expected a 2D array or a DataFrame, got an array of shape {shape}. Reshape your data: one row "
+            "is X.reshape(1, -1), one column X.reshape(-1, 1)"
+        )
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InputError(f"Found 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def as_frame(given: Any) -> pd.DataFrame:
+    """Give a table as pandas', which has rows and columns."""
+    table = given if isinstance(given, pd.DataFrame) else given.to_pandas()
+    check_shape(table.shape)
+    return table
+
+
+def as_array(given: Any) -> np.ndarray:
+    """Give anything that is no table as an array of numbers or of objects."""
+    if hasattr(given, "toarray"):
+        raise InputError("X is sparse, which leaves open what was measured; give X.toarray()")
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind in "SU" and not isinstance(given, np.ndarray):
+            array = np.asarray(given, object)  # else the numbers of a mixed list would be text
+    except ValueError as error:
+        raise InputError(f"X is not a table: {error}") from error
+    if isinstance(given, np.ma.MaskedArray):  # what is masked was not measured
+        array = array.astype(object)
+        array[np.ma.getmaskarray(given)] = None
+    check_shape(array.shape)
+    if array.dtype.kind == "c":
+        raise InputError("Complex data not supported: give the parts as columns of their own")
+    if array.dtype.kind not in "fiubOUT":
+        raise InputError(f"X has the type {array.dtype}, which cannot be used; turn it into numbers or text")
+    return array
+
+
+def table_cells(table: pd.DataFrame) -> list[np.ndarray]:
+    """Give the cells of each column: floats where it has a type of numbers, otherwise objects."""
+    if all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in table.dtypes):
+        return list(table.to_numpy(np.float64).T)
+    if len(table) <= _FEW_ROWS:
+        return list(table.to_numpy(object).T)
+    return [_series_cells(column) for _, column in table.items()]
+
+
+def _series_cells(column: "pd.Series[Any]") -> np.ndarray:
+    kind = column.dtype
+    if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
+        return column.to_numpy(np.float64, na_value=np.nan)
+    return column.to_numpy(object)
+
+
+def read(
+    columns: Sequence[Column], cells: Sequence[np.ndarray], unseen: str
+) -> Float64[np.ndarray, "rows features"]:
+    """Give the features of the columns, in their own units and NaN where not measured."""
+    owners = [column for column in columns for _ in column.mean]
+    raw = np.full((len(cells[0]), len(owners)), np.nan)
+    start = 0
+    for column, held in zip(columns, cells, strict=True):
+        if column.categories is not None:
+            raw[:, start : start + len(column.categories)] = _one_hot(column, held, unseen)
+        elif column.kind != "empty":
+            raw[:, start] = held if held.dtype != object else _numbers(column.name, held)
+        start += len(column.mean)
+    for row, feature in np.argwhere(np.abs(raw) > LARGEST)[:1]:
+        raise InputError(
+            f"the column {owners[feature].name!r} holds {raw[row, feature]:g} in row {row}; "
+            "write NaN for a value that was not measured, or bring it within range"
+        )
+    flags = [place for place, column in enumerate(owners) if column.kind == "boolean"]
+    for row, flag in np.argwhere(~(np.isnan(raw[:, flags]) | np.isin(raw[:, flags], (0, 1))))[:1]:
+        raise InputError(
+            f"the column {owners[flags[flag]].name!r} holds {raw[row, flags[flag]]:g} in row {row}, but "
+            "training had true (1) and false (0) there"
+        )
+    return raw
+
+
+def _numbers(name: str, cells: np.ndarray) -> list[float]:
+    numbers = []
+    for row, value in enumerate(cells.tolist()):
+        if type(value) is float:  # nearly all are, and need no further look
+            numbers.append(value)
+            continue
+        kind = kind_of(value)
+        if _is_hole(value):
+            numbers.append(np.nan)
+        elif kind == "text":
+            raise InputError(f"the column {name!r} holds the text {value!r} in row {row}; it takes numbers")
+        elif kind is None:
+            raise _wrong_type(name, row, value)
+        else:
+            try:
+                numbers.append(float(value))
+            except OverflowError:  # a whole number of hundreds of digits
+                numbers.append(np.inf)
+    return numbers
+
+
+def _one_hot(column: Column, cells: np.ndarray, unseen: str) -> np.ndarray:
+    assert column.categories is not None
+    places = {category: place for place, category in enumerate(column.categories)}
+    codes = np.full(len(cells), -1)
+    for row, value in enumerate(cells.tolist()):
+        if not _is_hole(value):
+            codes[row] = places.get(value if isinstance(value, str) else value_name(value), -1)
+            if codes[row] < 0 and unseen != "missing":
+                raise InputError(
+                    f"the column {column.name!r} holds {value!r} in row {row}, unseen in training: it takes "
+                    f"{column.allowed}; correct it, empty the cell, or pass unseen='missing'"
+                )
+    return np.where(codes[:, None] < 0, np.nan, codes[:, None] == np.arange(len(places)))
+
+
+def _is_hole(value: object) -> bool:
+    # Not `value != value` of anything: cells may be arrays, which have no single answer.
+    unknown = value is None or value is pd.NA or value is pd.NaT
+    return unknown or (isinstance(value, float | np.floating | Decimal) and value != value)
+
+
+def _wrong_type(name: str, row: int, value: object) -> InputTypeError:
+    # In words that scikit-learn's checks look for.
+    return InputTypeError(
+        f"the column {name!r} holds a {type(value).__name__} in row {row}; the argument must be a table of "
+        "string, boolean or number cells"
+    )
+
+
+def learn(name: str, column: "pd.Series[Any]") -> Column:
+    """Describe a column of the training table."""
+    kind = _kind(name, column)
+    categories = None
+    if kind == "category":
+        categories = tuple(f.removeprefix(f"{name}=") for f in read_categories(name, column).features)
+    width = len(categories or (name,))
+    blank = Column(name, kind, categories, (0.0,) * width, (1.0,) * width, low=None, high=None)
+    if kind == "empty":
+        return blank
+    raw = read([blank], [_series_cells(column)], "error")
+    measured = raw[~np.isnan(raw[:, 0])]
+    mean, variance = measured.mean(axis=0), measured.var(axis=0)
+    rounding = np.finfo(np.float64).eps * len(measured)
+    # As in scikit-learn's StandardScaler: what rounding alone can explain is no deviation.
+    scale = np.where(variance <= rounding * variance + (rounding * mean) ** 2, 1.0, np.sqrt(variance))
+    return dataclasses.replace(
+        blank,
+        mean=tuple(mean.tolist()),
+        scale=tuple(scale.tolist()),
+        low=None if categories else float(measured.min()),
+        high=None if categories else float(measured.max()),
+    )
+
+
+def _kind(name: str, column: "pd.Series[Any]") -> Kind:
+    """Say what a column of the training table holds."""
+    dtype = column.dtype
+    if column.isna().all():
+        return "empty"
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if pd.api.types.is_complex_dtype(dtype):
+        raise InputError(f"Complex data not supported: give the parts of {name!r} as columns of their own")
+    if pd.api.types.is_object_dtype(dtype):
+        return _kind_of_objects(name, column)
+    if pd.api.types.is_numeric_dtype(dtype):
+        return "boolean" if pd.api.types.is_bool_dtype(dtype) else "number"
+    if pd.api.types.is_string_dtype(dtype):
+        return "category"
+    raise InputError(
+        f"the column {name!r} has the type {dtype}, which cannot be used; "
+        "turn it into numbers or text, or drop it"
+    )
+
+
+def _kind_of_objects(name: str, column: "pd.Series[Any]") -> Kind:
+    """Say what a column of Python objects holds; refuse what cannot be used, and mixtures."""
+    kinds: dict[str, int] = {}  # and the row where each was first seen
+    for row, value in enumerate(column):
+        if not _is_hole(value):
+            kind = kind_of(value)
+            if kind is None:
+                raise _wrong_type(name, row, value)
+            kinds.setdefault(kind, row)
+    if len(kinds) > 1:
+        (one, first), (other, second) = list(kinds.items())[:2]
+        raise InputError(
+            f"the column {name!r} mixes {one} (row {first}) and {other} (row {second}); make them one type"
+        )
+    found: dict[str, Kind] = {"booleans": "boolean", "numbers": "number", "text": "category"}
+    return found[next(iter(kinds))]

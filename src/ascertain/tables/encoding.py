@@ -1,0 +1,386 @@
+"""How the columns of a training table become features, and the same for rows that come later.
+
+`fit_encoding` reads the table once; the `Encoding` that it gives is plain data, so that another process can
+read rows just as they were read in training.
+"""
+
+import dataclasses
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Float32, Float64
+
+from ascertain._core.checks import check_costs, check_names
+from ascertain._core.frames import as_pandas, listed
+from ascertain.datasets.frame import by_name, members_of, prices_of
+from ascertain.datasets.real import panels
+from ascertain.errors import InputError, StoreError
+from ascertain.models.files import Strict, canonical, first_finding
+from ascertain.problem import Problem
+from ascertain.tables.columns import Column, as_array, as_frame, is_table, learn, read, table_cells
+
+# No network sees a value further from the mean than this many deviations: its squares must not overflow.
+MOST_DEVIATIONS = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Action:
+    """What is acquired as one, and its price."""
+
+    name: str
+    columns: tuple[str, ...]
+    price: float
+
+
+class _Record(Strict):
+    columns: tuple[Column, ...]
+    actions: tuple[Action, ...]
+    known: tuple[str, ...]
+    flagged: tuple[str, ...]
+    named: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """How columns become features, and what acquiring them costs; made by `fit_encoding`.
+
+    Parameters
+    ----------
+    columns
+        The columns of the training table, in its order.
+    actions
+        What can be acquired: a panel of columns, or one column. Each column belongs to one action, or is
+        known.
+    known
+        The columns that are observed from the start; no action reveals their features.
+    flagged
+        Those known columns that some training rows lacked. They have one more feature, which tells whether
+        a row lacks them; the others are at their means in such a row.
+    named
+        Whether the training table named its columns, as a DataFrame does and an array does not.
+    """
+
+    columns: tuple[Column, ...]
+    actions: tuple[Action, ...]
+    known: tuple[str, ...]
+    flagged: tuple[str, ...]
+    named: bool
+
+    def __post_init__(self) -> None:
+        for column in self.columns:
+            column.check()
+        for what, names in (
+            ("columns", [column.name for column in self.columns]),
+            ("features", self.feature_names),
+            ("actions", self.action_names),
+        ):
+            for name, count in Counter(names).most_common(1):
+                if count > 1:
+                    raise InputError(f"two {what} would be called {name!r}; rename a column or a category")
+        placed = Counter([column for action in self.actions for column in action.columns] + [*self.known])
+        if not self.columns or placed != Counter(column.name for column in self.columns):
+            raise InputError("each column must belong to one action, or be known")
+        if not self.actions:
+            raise InputError("all columns are known, so there is nothing to acquire; take some out of known")
+        if not set(self.flagged) <= set(self.known):
+            raise InputError("only known columns can be flagged where they are missing")
+        check_costs([action.price for action in self.actions], [repr(action.name) for action in self.actions])
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, in the order of `transform`."""
+        flags = (f"{name} missing" for name in self.flagged)
+        return (*(feature for column in self.columns for feature in column.features), *flags)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions, in the order of `problem`."""
+        return tuple(action.name for action in self.actions)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def _moments(self) -> Float64[np.ndarray, "2 features"]:
+        mean = [each for column in self.columns for each in column.mean]
+        return np.array([mean, [each for column in self.columns for each in column.scale]])
+
+    @cached_property
+    def _owners(self) -> list[str]:
+        """The column of each feature but the flags."""
+        return [column.name for column in self.columns for _ in column.features]
+
+    def transform(
+        self,
+        X: Any,  # noqa: N803 - as scikit-learn calls it
+        *,
+        unseen: Literal["error", "missing"] = "error",
+    ) -> tuple[Float32[np.ndarray, "rows features"], Bool[np.ndarray, "rows features"]]:
+        """Give the standardised features of rows (0 where not available), and which are available.
+
+        The columns of a DataFrame are matched by name, in any order, and those of an array by position. As
+        with scikit-learn's estimators, a table that lacks columns or has others besides is refused; one
+        that comes to an encoding of an unnamed array may call its columns as it likes. A column that was
+        never measured in training is never available, as nothing can be concluded from it. Known columns
+        always are: at their means where a row lacks them. No value is further from the mean than
+        `MOST_DEVIATIONS`.
+
+        Parameters
+        ----------
+        X
+            A pandas or polars DataFrame, or a two-dimensional array; NaN, None and NA: not measured.
+        unseen
+            Whether a category that was not there in training is refused or taken as not measured.
+        """
+        raw = read(self.columns, self._cells(X), unseen)
+        available = ~np.isnan(raw)
+        mean, scale = self._moments
+        with np.errstate(over="ignore"):  # infinities are cut off as well
+            x = np.clip((raw - mean) / scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+        x = np.where(available, x, 0.0).astype(np.float32)
+        if not self.known:
+            return x, available
+        places = [self._owners.index(name) for name in self.flagged]
+        x = np.hstack([x, ~available[:, places]], dtype=np.float32)
+        available = available | np.isin(self._owners, self.known)
+        return x, np.hstack([available, np.ones((len(x), len(places)), bool)])
+
+    def inverse(
+        self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
+    ) -> pd.DataFrame:
+        """Give the table of which `x` are the features, in its own units; of categories, the likeliest."""
+        n_features, n_flags = len(self.feature_names), len(self.flagged)
+        if x.shape != available.shape or x.shape[1:] != (n_features,):
+            raise InputError(f"x and available must have {n_features} features, got {x.shape}")
+        mean, scale = self._moments
+        flags = dict(zip(self.flagged, x[:, n_features - n_flags :].T, strict=True))
+        raw = x[:, : n_features - n_flags].astype(np.float64) * scale + mean
+        table: dict[str, Any] = {}
+        start = 0
+        for column in self.columns:
+            block = slice(start, start + len(column.features))
+            start = block.stop
+            there = available[:, block].all(axis=1)
+            if column.name in flags:
+                there = there & (flags[column.name] < 0.5)
+            if column.categories is not None:
+                codes = np.where(there, raw[:, block].argmax(axis=1), -1)
+                table[column.name] = pd.Categorical.from_codes(codes, pd.Index(column.categories))
+            elif column.kind == "boolean":
+                table[column.name] = pd.arrays.BooleanArray(raw[:, block.start] > 0.5, np.logical_not(there))
+            else:
+                table[column.name] = np.where(there, raw[:, block.start], np.nan)
+        return pd.DataFrame(table)
+
+    def problem(self, budget: float | None, class_names: Sequence[str]) -> Problem:
+        """Pose the problem of acquiring these actions; a budget of None pays for all of them.
+
+        A panel can be acquired without those of its columns that were never measured in training.
+        """
+        empty = {column.name for column in self.columns if column.kind == "empty"}
+        owners = [*self._owners, *self.flagged]
+        reveals = [
+            np.isin(owners, list(set(action.columns) - empty or set(action.columns)))
+            for action in self.actions
+        ]
+        prices = np.array([action.price for action in self.actions])
+        return Problem(
+            np.array(reveals),
+            prices,
+            prices.sum() if budget is None else budget,
+            len(class_names),
+            action_names=self.action_names,
+            feature_names=self.feature_names,
+            class_names=class_names,
+        )
+
+    def parse(self, column: str, text: str) -> float | bool | str:
+        """Read a value that a person typed: a number, yes or no, or a category in capitals or not."""
+        return self._find(column).parse(text)
+
+    def outside(self, column: str, value: float | bool | str) -> bool:
+        """Whether training had no such category, or no numbers as low or as high as this one."""
+        return self._find(column).outside(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the encoding as plain data; `from_json` gives the very same encoding back."""
+        return _Record(**{field: getattr(self, field) for field in _Record.model_fields}).model_dump(
+            mode="json"
+        )
+
+    @classmethod
+    def from_json(cls, content: object) -> "Encoding":
+        """Read what `to_json` gave; anything else raises a `StoreError`."""
+        try:
+            record = _Record.model_validate_json(canonical(content))
+            return cls(**{field: getattr(record, field) for field in _Record.model_fields})
+        except (TypeError, ValueError) as error:  # pydantic's and our own are among these
+            raise StoreError(
+                f"the encoding of the columns cannot be used: {first_finding(error)}; save the model again"
+            ) from error
+
+    def _find(self, name: str) -> Column:
+        _check_name("there is", name, self._by_name)
+        return self._by_name[name]
+
+    def _cells(self, given: Any) -> list[np.ndarray]:
+        """Give the cells of each column, as numbers or as they are."""
+        if not is_table(given):
+            array = as_array(given)
+            self._check_width(array.shape[1])
+            return list(array.astype(np.float64 if array.dtype.kind in "fiub" else object, copy=False).T)
+        table = as_frame(given)
+        found = list(map(str, table.columns))
+        in_order = found == list(self._by_name)
+        return table_cells(table if in_order else table.iloc[:, self._positions(found)])
+
+    def _check_width(self, width: int) -> None:
+        if width != len(self.columns):  # in the words that scikit-learn's checks look for
+            raise InputError(
+                f"X has {width} features, but Encoding is expecting {len(self.columns)} features as input"
+            )
+
+    def _positions(self, found: list[str]) -> list[int]:
+        """Say where each column is in a table with others, or with other names or another order."""
+        extra, lacking = sorted(set(found) - set(self._by_name)), sorted(set(self._by_name) - set(found))
+        if (extra or lacking) and not self.named:
+            self._check_width(len(found))
+            return list(range(len(found)))
+        if extra or lacking:  # in scikit-learn's words
+            parts = ["The feature names should match those that were passed during fit."]
+            for title, names in (
+                ("unseen at fit time", extra),
+                ("seen at fit time, yet now missing", lacking),
+            ):
+                if names:
+                    more = ["- ..."] if len(names) > 8 else []
+                    parts += [f"Feature names {title}:", *(f"- {name}" for name in names[:8]), *more]
+            raise InputError("\n".join(parts) + "\n")
+        for name in (name for name, count in Counter(found).items() if count > 1):
+            raise InputError(f"two columns are called {name!r}; rename one of them")
+        return [found.index(name) for name in self._by_name]
+
+
+def fit_encoding(
+    X: Any,  # noqa: N803 - as scikit-learn calls it
+    *,
+    costs: Any = None,
+    groups: Any = None,
+    known: Any = None,
+    feature_names: Any = None,
+) -> Encoding:
+    """Learn how the columns of a training table become features; empty cells were not measured.
+
+    Numbers and booleans become one feature each. A column of text or categories becomes one feature for
+    each category, called for example `colour=red`; they are acquired as one action. A column that was never
+    measured, or always with the same value, is kept: folds of cross-validation have such columns.
+
+    Parameters
+    ----------
+    X
+        A pandas or polars DataFrame, or a two-dimensional array, whose columns are called x0, x1, ...
+    costs
+        Prices by the name of a column or of a group (a dict or Series; what is not listed costs 1), or one
+        for each column in order.
+    groups
+        Panels (a dict): a name and the columns that are acquired together under it. A panel costs what
+        `costs` says of its name or, where it says nothing, what its columns cost together.
+    known
+        Columns that are observed from the start, at no cost: they are no actions.
+    feature_names
+        What to call the columns of an array instead.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> patients = pd.DataFrame({"age": [40, 50, None], "sex": ["f", "m", "f"], "scan": [0.5, None, 2.5]})
+    >>> encoding = fit_encoding(patients, costs={"scan": 9.5}, known=["age"])
+    >>> encoding.feature_names
+    ('age', 'sex=f', 'sex=m', 'scan', 'age missing')
+    >>> x, available = encoding.transform(patients[1:])
+    >>> x[:, 0].tolist(), available[:, 3].tolist()
+    ([1.0, 0.0], [False, True])
+    >>> encoding.problem(None, ["healthy", "sick"]).costs.tolist()
+    [1.0, 9.5]
+    >>> encoding.parse("scan", " 1,75 "), encoding.parse("sex", "F"), encoding.outside("age", 51)
+    (1.75, 'f', True)
+    """
+    named = is_table(X)
+    if named:
+        if feature_names is not None:
+            raise InputError("feature_names is for arrays; rename the columns of the table instead")
+        table = as_pandas(as_frame(X))
+    else:
+        array = as_array(X)
+        names = check_names("feature_names", feature_names, array.shape[1])
+        table = pd.DataFrame(array, columns=list(names or (f"x{i}" for i in range(array.shape[1]))))
+
+    members = _panels(groups, table.columns)
+    free = _known(known, table.columns, members)
+    prices = _prices(costs, members, table.columns)
+    return Encoding(
+        columns=tuple(learn(str(name), column) for name, column in table.items()),
+        actions=tuple(
+            Action(name, together, prices[name])
+            for name, together in panels(list(table.columns), members).items()
+            if name not in free
+        ),
+        known=free,
+        flagged=tuple(name for name in free if table[name].isna().any()),
+        named=named or feature_names is not None,
+    )
+
+
+def _panels(groups: Any, columns: "pd.Index[str]") -> dict[str, tuple[str, ...]]:
+    """Give the columns of each panel."""
+    given = by_name("groups", groups)
+    for panel, listing in given.items():
+        if isinstance(listing, Iterable) and not isinstance(listing, str):
+            given[panel] = list(listing)
+            for column in map(str, given[panel]):
+                _check_name(f"the group {panel!r} has", column, columns)
+    return members_of(given, columns, None)
+
+
+def _known(known: Any, columns: "pd.Index[str]", members: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Give the columns that are observed from the start, in the order of the table."""
+    if known is None:
+        return ()
+    if isinstance(known, str) or not isinstance(known, Iterable):
+        raise InputError(f"known must list columns, got {known!r}")
+    names = set(map(str, known))
+    for name in sorted(names):
+        _check_name("known has", name, columns)
+        for panel, together in members.items():
+            if name in together:
+                raise InputError(f"the known column {name!r} is in the group {panel!r}; take it out of one")
+    return tuple(name for name in columns if name in names)
+
+
+def _prices(costs: Any, members: Mapping[str, Sequence[str]], columns: "pd.Index[str]") -> dict[str, float]:
+    """Give the price of each column and panel."""
+    if costs is None or isinstance(costs, Mapping | pd.Series):
+        by_column = by_name("costs", costs)
+        for name in by_column:
+            _check_name("costs has", name, [*columns, *members])
+    else:
+        in_order = check_costs(costs, [repr(name) for name in columns])
+        by_column = dict(zip(columns, in_order.tolist(), strict=True))
+        # Said of each panel, as one with the name of its own column would be given that column's price.
+        by_column |= {
+            panel: sum(by_column[column] for column in together) for panel, together in members.items()
+        }
+    return prices_of(by_column, members, columns, None)
+
+
+def _check_name(where: str, name: str, names: Iterable[str]) -> None:
+    if name not in names:
+        near = difflib.get_close_matches(name, list(names), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(names)}"
+        raise InputError(f"{where} {name!r}, which is no column; {hint}")

@@ -1,0 +1,283 @@
+"""A user's own table: read from CSV or Parquet, its target taken out, unusable columns set aside."""
+
+import csv
+import difflib
+import gzip
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from ascertain._core.frames import as_pandas, listed, value_name
+from ascertain.errors import InputError
+from ascertain.tables.columns import learn
+from ascertain.tables.encoding import Encoding, fit_encoding
+
+# What stands for "not measured" in a cell. Not "None": it is a category in many a questionnaire.
+MARKERS = ("", "?", ".", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>", "#N/A")
+MOST_CLASSES = 30  # a target with more is an amount rather than a class
+_SEPARATORS = ",;\t|"
+_DECIMAL_COMMA = re.compile(r"(^|;)\s*[+-]?[0-9]+,[0-9]+\s*(;|$)", re.MULTILINE)
+_ID_NAME = re.compile(
+    r"(^|[^a-z])(id|uid|uuid|index|nr|rowid|key|pidnum|recordid|unnamed: 0)($|[^a-z])", re.I
+)
+_FEWEST_FOR_ID = 20  # in fewer rows, whole numbers may well differ by chance
+
+
+@dataclass(frozen=True)
+class UserTable:
+    """A table whose target is known in every row.
+
+    Parameters
+    ----------
+    name
+        The name of the file.
+    columns
+        All columns but the target.
+    target
+        The name of the target.
+    classes
+        The names of its classes.
+    y
+        The class of each row.
+    unlabelled
+        How many rows were dropped since their target is empty.
+    """
+
+    name: str
+    columns: pd.DataFrame
+    target: str
+    classes: tuple[str, ...]
+    y: Int[np.ndarray, " rows"]
+    unlabelled: int
+
+
+def read_user_table(
+    path: Path, target: str, *, separator: str | None = None, markers: Sequence[str] = ()
+) -> UserTable:
+    """Read a table and take its target out; rows without one are dropped and counted.
+
+    Parameters
+    ----------
+    path
+        A CSV file (also `.gz`) whose first line names the columns, or a Parquet file.
+    target
+        The column of classes.
+    separator
+        What separates the cells of a CSV file; by default the likeliest of comma, semicolon, tab and bar.
+    markers
+        More texts, besides `MARKERS`, that stand for a value that was not measured.
+    """
+    table = read_frame(path, separator=separator, markers=markers)
+    if target not in table:
+        raise InputError(f"{path.name} has no column {target!r}; {nearest(target, table.columns)}")
+    labels = table[target]
+    known = labels.notna()
+    if not known.any():
+        raise InputError(f"the target {target!r} is empty in all {len(table)} rows of {path.name}")
+    columns = table.loc[known].drop(columns=target).reset_index(drop=True)
+    if columns.columns.empty:
+        raise InputError(f"{path.name} has no column besides the target {target!r}")
+    codes = pd.Categorical(labels[known])
+    classes = tuple(value_name(value) for value in codes.categories)
+    if len(classes) == 1:
+        raise InputError(f"the target {target!r} has one class, {classes[0]!r}; there is nothing to predict")
+    if len(classes) > MOST_CLASSES:
+        raise InputError(
+            f"the target {target!r} has {len(classes)} different values, more than {MOST_CLASSES}; cut an "
+            "amount into ranges, or merge classes"
+        )
+    return UserTable(
+        path.name, columns, target, classes, np.asarray(codes.codes, np.int64), int((~known).sum())
+    )
+
+
+def read_frame(path: Path, *, separator: str | None = None, markers: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a CSV or Parquet file; cells that hold a marker are missing."""
+    if not path.is_file():
+        others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        raise InputError(f"there is no file {path}; {nearest(path.name, others)}")
+    if path.suffix in (".parquet", ".pq"):
+        table = _read_parquet(path, {*MARKERS, *markers})
+    else:
+        table = _read_csv(path, separator, [*MARKERS, *markers])
+    if table.empty:
+        raise InputError(f"{path.name} has {len(table)} rows and {len(table.columns)} columns: it is empty")
+    return as_pandas(table)
+
+
+def read_text(path: Path) -> str:
+    """Give the text of a file, compressed or not."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        return content.decode("utf-8-sig")
+    except gzip.BadGzipFile as error:
+        raise InputError(f"{path.name} is not a gzip file, whatever its name says: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path.name} is not UTF-8 text ({error}); save it as CSV in UTF-8") from error
+
+
+def likely_separator(line: str) -> str:
+    """Give the separator that a first line has most of, a comma where it has none.
+
+    Examples
+    --------
+    >>> likely_separator("age;dose, mg;sex")
+    ';'
+    """
+    return max(_SEPARATORS, key=line.count)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Say which of some names was probably meant, or which there are."""
+    every = list(names)
+    folded = {each.casefold(): each for each in every}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f"did you mean {folded[close[0]]!r}?" if close else f"there are {listed(every)}"
+
+
+def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataFrame:
+    text = read_text(path)
+    first = text.partition("\n")[0]
+    sep = separator or likely_separator(first)
+    if len(sep) != 1:
+        raise InputError(f"a separator is a single character, got {sep!r}; write a tab as $'\\t'")
+    header = [cell.strip() for cell in next(csv.reader([first.strip("\r")], delimiter=sep), [])]
+    _check_header(path, header)
+    decimal = "," if sep == ";" and _DECIMAL_COMMA.search(text[:100_000]) else "."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be lost
+            table = pd.read_csv(
+                io.StringIO(text),
+                sep=sep,
+                decimal=decimal,
+                na_values=[*markers, *(f"{marker} " for marker in markers)],
+                keep_default_na=False,
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+        raise InputError(
+            f"{path.name} cannot be read as a table separated by {sep!r} ({error}); give another --sep, or "
+            "put "
+            "cells that hold the separator into quotes"
+        ) from error
+    texts = table.select_dtypes(include=["object", "string"]).columns
+    table[texts] = table[texts].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+    return table.set_axis([str(name).strip() for name in table.columns], axis=1)
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Refuse a first line that names no columns, or two alike, which pandas would rename."""
+    if header and all(_is_number(cell) or cell in MARKERS for cell in header):
+        raise InputError(
+            f"the first line of {path.name} holds no names; put one with the columns' names there"
+        )
+    for name in (name for place, name in enumerate(header) if name and name in header[:place]):
+        raise InputError(f"two columns of {path.name} are called {name!r}; rename one of them")
+
+
+def _read_parquet(path: Path, markers: set[str]) -> pd.DataFrame:
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path.name} cannot be read as Parquet: {error}") from error
+    numbers = {float(marker) for marker in markers if _is_number(marker)}
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place]
+        holes = column.isin(numbers if pd.api.types.is_numeric_dtype(column.dtype) else markers)
+        if holes.any():
+            table.isetitem(place, column.mask(holes).array)
+    return table
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def set_aside(columns: pd.DataFrame) -> dict[str, str]:
+    """Say of each column that no policy can use why that is so."""
+    reasons = {}
+    for name, column in columns.items():
+        if column.isna().all():
+            reasons[str(name)] = "it was never measured"
+            continue
+        try:
+            learn(str(name), column)
+        except InputError as error:
+            reasons[str(name)] = str(error).removeprefix(f"the column {name!r} ")
+        else:
+            if _identifies_rows(str(name), column):
+                reasons[str(name)] = "it numbers the rows, as an identifier does"
+    return reasons
+
+
+def _identifies_rows(name: str, column: "pd.Series[Any]") -> bool:
+    """Whether a column holds whole numbers, all different, and is a sequence or named like an identifier."""
+    if not pd.api.types.is_numeric_dtype(column.dtype) or column.isna().any():
+        return False
+    values = column.to_numpy(np.float64)
+    if len(values) < _FEWEST_FOR_ID or (values % 1 != 0).any() or len(np.unique(values)) < len(values):
+        return False
+    return bool(_ID_NAME.search(name)) or bool(np.ptp(values) == len(values) - 1)
+
+
+def encode(
+    table: UserTable,
+    *,
+    costs: Mapping[str, float] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    known: Sequence[str] = (),
+) -> tuple[Encoding, dict[str, str]]:
+    """Learn how the usable columns become features; also say which are set aside, and why.
+
+    Parameters
+    ----------
+    table
+        The table.
+    costs
+        Prices by the name of a column or panel; what is not listed costs 1.
+    groups
+        The columns of each panel.
+    known
+        Columns that are known from the start.
+    """
+    panels = dict(groups or {})
+    for what, names, allowed in (
+        ("costs", list(costs or {}), [*table.columns, *panels]),
+        ("groups", [column for members in panels.values() for column in members], [*table.columns]),
+        ("known", list(known), [*table.columns]),
+    ):
+        for name in names:
+            if name == table.target:
+                raise InputError(f"{what} has the target {name!r}, which cannot be acquired; leave it out")
+            if name not in allowed:
+                raise InputError(f"{what} has {name!r}, which is no column; {nearest(name, allowed)}")
+    aside = set_aside(table.columns)
+    usable = table.columns.drop(columns=list(aside))
+    if usable.columns.empty:
+        reason = f"{next(iter(aside))!r}: {next(iter(aside.values()))}"
+        raise InputError(f"{table.name} has no column that can be used ({reason})")
+    left = {panel: [each for each in members if each not in aside] for panel, members in panels.items()}
+    emptied = {panel for panel, members in left.items() if not members and panels[panel]}
+    gone = (set(aside) - set(left)) | emptied
+    encoding = fit_encoding(
+        usable,
+        costs={name: cost for name, cost in (costs or {}).items() if name not in gone},
+        groups={panel: members for panel, members in left.items() if panel not in emptied},
+        known=[name for name in known if name not in aside],
+    )
+    return encoding, aside

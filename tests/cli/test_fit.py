@@ -1,0 +1,169 @@
+"""The command `fit`."""
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from ascertain import AcquisitionClassifier
+from ascertain._core.files import replacing
+from ascertain.cli.fit import check_folder
+from tests.cli.test_app import run
+from tests.fitted import patients, write_patients
+
+QUICK = ["--method", "static", "--treatment", "restricted", "--restorer", "hotdeck", "--effort", "low"]
+
+
+def arguments(table: Path, out: Path) -> list[str]:
+    prices, panels = str(table.with_name("prices.csv")), str(table.with_name("panels.csv"))
+    problem = [
+        "--target",
+        "sick",
+        "--costs",
+        prices,
+        "--groups",
+        panels,
+        "--known",
+        "age,sex",
+        "--budget",
+        "6",
+    ]
+    return [str(table), *problem, "--out", str(out)]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_patients(tmp_path_factory.mktemp("table"))
+
+
+def test_a_model_and_its_report_are_written(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / "model"
+    assert run(monkeypatch, "fit", *arguments(table, out), *QUICK) == 0
+    shown, told = (" ".join(each.split()) for each in capsys.readouterr())
+    assert "the hot deck keeps the training rows" in told
+    assert re.search(r"predictor: [0-9.]+ s", told)
+    assert "Test rows, budget 6" in shown
+    assert re.search(r"On test rows its AUROC is 0\.\d+ \(0\.\d+ to [01]\.\d+\)", shown)
+    assert "What it does first (100% of rows go exactly so)" in shown
+    assert "blood" in shown
+    assert f"ascertain consult {out}" in shown
+    assert {each.name for each in out.iterdir()} == {"model.json", "model.safetensors", "report.html"}
+    model = AcquisitionClassifier.load(out)
+    rows = patients().drop(columns="sick")
+    sick = (patients()["sick"] == "yes").to_numpy()
+    predicted = model.predict_proba(rows)[:, list(model.classes_).index("yes")]
+    assert predicted[sick].mean() > predicted[~sick].mean() + 0.3
+    _check_page(html.unescape((out / "report.html").read_text()), table)
+    (out / "notes.txt").write_text("mine")
+    check_folder(out, force=False)  # a model may be replaced, whatever else is there
+
+
+def _check_page(page: str, table: Path) -> None:
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
+    assert str(table.parent) not in page  # a page that is passed on does not tell how a disk is laid out
+    for title in (
+        "Result: fixed panel restricted",
+        "What it does first",
+        "Calibration",
+        "Where it comes from",
+    ):
+        assert title in page
+    for sentence in ("A person decides", "60 to test", "never bought: scan", "Rows that tell"):
+        assert sentence in page
+    assert page.count("data:image/") == 3
+    assert "[b]mi" in page
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--method", "gdsf"], "did you mean 'gdfs'"),
+        (["--method", "gdfs", "--state", "sm"], "gdfs has the state variant 's'"),
+        (["--treatment", "restricted"], "name it with --method"),
+        (["--effort", "lots"], "effort must be one of 'standard', 'low'"),
+        (["--restorer", "mean"], "restorer must be one of"),
+        (["--test-fraction", "1"], "the test fraction must be above 0 and below 1"),
+        (["--budget", "0.5"], "a budget of 0.5 buys nothing"),
+        (["--target", "sik"], "did you mean 'sick'?"),
+        (["--known", "agee"], "did you mean 'age'?"),
+    ],
+)
+def test_bad_arguments_are_explained_before_anything_is_fitted(
+    more: list[str],
+    message: str,
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "model"
+    assert run(monkeypatch, "fit", *arguments(table, out), *more) == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert message in shown
+    assert "Traceback" not in shown
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("content", [{"notes.txt": "mine"}, {"model.json": "{}"}, {"model.json": "{"}])
+def test_folders_of_other_things_are_left_alone(
+    content: dict[str, str],
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "precious"
+    out.mkdir()
+    for name, text in content.items():
+        (out / name).write_text(text)
+    assert run(monkeypatch, "fit", *arguments(table, out), *QUICK) == 2
+    assert "holds files but no model of ascertain" in " ".join(capsys.readouterr().err.split())
+    assert {each.name: each.read_text() for each in out.iterdir()} == content
+    file = tmp_path / "file"
+    file.touch()
+    assert run(monkeypatch, "fit", *arguments(table, file), *QUICK, "--force") == 2
+    assert "is a file; --out names a folder" in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_interruption_writes_nothing(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ascertain.practice.leaderboard.fit_advisor", interrupt)
+    assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), *QUICK) == 130
+    assert "Interrupted. Nothing was written." in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "fit", "--help") == 0
+    shown = capsys.readouterr().out
+    assert "Examples" in shown
+    for option in ("--target", "--out", "--method", "--treatment", "--effort", "--test-fraction", "--force"):
+        assert option in shown
+
+
+@pytest.mark.slow
+def test_the_default_set_learns_from_rows_with_holes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_patients(tmp_path)
+    holes = patients(600)
+    some = holes["iron"].sample(frac=0.3, random_state=0).index
+    holes.loc[some, ["iron", "tibc"]] = None
+    with replacing(table) as temporary:
+        holes.to_csv(temporary, index=False)
+    assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), "--effort", "low") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name in ("GDFS restored", "GDFS restricted", "DIME restored", "fixed panel"):
+        assert name in shown
+    assert "interval, doubly robust estimate), the highest of all" in shown
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert "AUROC by budget" in page

@@ -1,0 +1,107 @@
+"""The study commands as a user meets them."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.cli.test_app import run
+from tests.study.studies import compile_fast, write_tiny
+
+
+@pytest.fixture(scope="module")
+def finished_by_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that the command line has run."""
+    folder = tmp_path_factory.mktemp("cli")
+    with pytest.MonkeyPatch.context() as patch:
+        compile_fast(patch)
+        arguments = (
+            "study",
+            "run",
+            str(write_tiny(folder)),
+            "--out",
+            str(folder / "out"),
+            "--datasets",
+            "cube",
+        )
+        assert run(patch, *arguments) == 0
+    return folder / "out"
+
+
+def test_run_writes_tables(finished_by_command: Path) -> None:
+    results = pd.read_parquet(finished_by_command / "results.parquet")
+    assert set(results["dataset"]) == {"cube"}
+    assert results["cell"].nunique() == 12
+    assert results["width"].eq(1).all()
+
+
+def test_status_counts_cells(
+    finished_by_command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "study", "status", str(finished_by_command)) == 0
+    shown = capsys.readouterr().out
+    assert "tiny: 12 of 12 cells" in shown
+    assert "12 cells were computed on cpu at width 1" in shown
+
+
+def test_figures_and_report_are_written(
+    finished_by_command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "figures", str(finished_by_command), "budget-curves") == 0
+    assert (finished_by_command / "figures" / "budget-curves.png").stat().st_size > 5000
+    assert run(monkeypatch, "report", str(finished_by_command)) == 0
+    shown = capsys.readouterr().out
+    assert shown.strip().endswith("report.html")
+    assert "Study tiny" in (finished_by_command / "report.html").read_text()
+
+
+def test_an_unknown_figure_names_the_nearest(
+    finished_by_command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "figures", str(finished_by_command), "budget-curve") == 2
+    assert "budget-curves" in capsys.readouterr().err
+
+
+def test_plan_runs_nothing_and_says_what_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "study", "plan", str(write_tiny(tmp_path)), "--width", "4") == 0
+    shown = capsys.readouterr().out
+    assert "24 cells" in shown
+    assert "at width 4" in shown
+    assert {path.name for path in tmp_path.iterdir()} == {"tiny.toml"}
+
+
+def test_list_names_what_comes_along(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "study", "list") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("paper", "paper-main", "small", "quick"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("study", "run", "no-such-study"), "no study file no-such-study"),
+        (("study", "run", "quick", "--engine", "dusk"), "dusk"),
+        (("study", "run", "quick", "--address", "tcp://127.0.0.1:1"), "--engine dask"),
+        (("study", "run", "quick", "--datasets", "cubee"), "did you mean"),
+        (("study", "status", "."), "no study.toml"),
+        (("report", "."), "results.parquet"),
+    ],
+)
+def test_mistakes_are_short_messages(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(monkeypatch, *arguments) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err

@@ -1,0 +1,156 @@
+"""Users' files as they come, and what is said of those that cannot be used."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ascertain import InputError
+from ascertain.tables.reading import encode, read_frame, read_user_table, set_aside
+
+PATIENTS = "age,pain,scan,sick\n40,None,0.5,no\n?,mild, ? ,yes\n62,NA,-9,yes\n73,mild,,\n"
+
+
+def write(folder: Path, text: str, name: str = "mine.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_holes_are_found_and_a_category_called_none_is_not_one(tmp_path: Path) -> None:
+    table = read_frame(write(tmp_path, PATIENTS), markers=["-9"])
+    assert table["age"].isna().tolist() == [False, True, False, False]
+    assert table["pain"].tolist()[:2] == ["None", "mild"]
+    assert table["pain"].isna().tolist() == [False, False, True, False]
+    assert table["scan"].isna().tolist() == [False, True, True, True]
+    assert pd.api.types.is_float_dtype(table["scan"])
+
+
+def test_rows_without_a_target_are_dropped_and_counted(tmp_path: Path) -> None:
+    table = read_user_table(write(tmp_path, PATIENTS), "sick")
+    assert table.unlabelled == 1
+    assert table.classes == ("no", "yes")
+    assert table.y.tolist() == [0, 1, 1]
+    assert list(table.columns) == ["age", "pain", "scan"]
+    assert len(table.columns) == 3
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_separator_is_found(tmp_path: Path, separator: str) -> None:
+    table = read_frame(write(tmp_path, PATIENTS.replace(",", separator)))
+    assert table["age"].tolist()[2:] == [62, 73]
+    assert table.shape == (4, 4)
+
+
+def test_numbers_with_decimal_commas_are_numbers(tmp_path: Path) -> None:
+    table = read_frame(write(tmp_path, "a;b\n1,5;2\n-0,25;3\n"))
+    assert table["a"].tolist() == [1.5, -0.25]
+
+
+def test_compressed_files_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + PATIENTS.encode()))
+    assert list(read_frame(path)) == ["age", "pain", "scan", "sick"]
+
+
+def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
+    from_text = read_frame(write(tmp_path, PATIENTS), markers=["-9"])
+    raw = pd.DataFrame(
+        {
+            "age": [40, np.nan, 62, 73],
+            "pain": ["None", "mild", "NA", "mild"],
+            "scan": [0.5, np.nan, -9, np.nan],
+            "sick": ["no", "yes", "yes", None],
+        }
+    )
+    raw.to_parquet(tmp_path / "mine.parquet")
+    table = read_frame(tmp_path / "mine.parquet", markers=["-9"])
+    assert table.isna().equals(from_text.isna())
+    assert table["scan"].tolist()[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        (PATIENTS, "Sik", "no column 'Sik'; did you mean 'sick'?"),
+        (PATIENTS, "zzz", "no column 'zzz'; there are 'age', 'pain'"),
+        ("a,sick\n1,no\n2,no\n", "sick", "has one class, 'no'; there is nothing to predict"),
+        ("a,sick\n1,\n2,?\n", "sick", "is empty in all 2 rows"),
+        ("sick\nno\nyes\n", "sick", "no column besides the target"),
+        ("a,y\n" + "".join(f"1,{i}.5\n" for i in range(40)), "y", "40 different values, more than 30"),
+        ("a,b,a\n1,2,3\n", "b", "two columns of mine.csv are called 'a'"),
+        ("1,2,3\n4,5,6\n", "b", "the first line of mine.csv holds no names"),
+        ("a,b\n1,2\n1,2,3\n", "b", "cannot be read as a table separated by ','"),
+        ("a,b\n1,2,3\n1,2,3\n", "b", "cannot be read as a table separated by ','"),
+        ("a,b\n", "b", "it is empty"),
+        ("", "b", "cannot be read as a table"),
+    ],
+)
+def test_what_cannot_be_used_is_explained(tmp_path: Path, text: str, target: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_user_table(write(tmp_path, text), target)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named_with_its_neighbour(tmp_path: Path) -> None:
+    write(tmp_path, PATIENTS, "patients.csv")
+    with pytest.raises(InputError, match=r"there is no file .*patient\.csv; did you mean 'patients\.csv'\?"):
+        read_frame(tmp_path / "patient.csv")
+
+
+def test_other_encodings_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"mine\.csv is not UTF-8 text"):
+        read_frame(tmp_path / "mine.csv")
+
+
+def test_columns_that_no_policy_can_use_are_set_aside() -> None:
+    n = 300
+    columns = pd.DataFrame(
+        {
+            "patient_id": np.random.default_rng(0).permutation(10 * n)[:n],
+            "row": np.arange(n),
+            "note": [f"text {i}" for i in range(n)],
+            "empty": [None] * n,
+            "weight": np.arange(n) * 10.0,  # all different, but neither a sequence nor called an identifier
+            "month": pd.date_range("2020-01-01", periods=n),
+        }
+    )
+    reasons = set_aside(columns)
+    assert set(reasons) == {"patient_id", "row", "note", "empty", "month"}
+    assert "300 different texts" in reasons["note"]
+    assert reasons["empty"] == "it was never measured"
+
+
+def test_prices_panels_and_known_columns_survive_what_is_set_aside(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 7},{i % 5},,{'no' if i % 2 else 'yes'}\n" for i in range(40))
+    table = read_user_table(write(tmp_path, "id,a,b,e,sick\n" + rows), "sick")
+    encoding, aside = encode(
+        table, costs={"id": 3, "e": 2, "blood": 5}, groups={"blood": ["a", "e"]}, known=["id", "b"]
+    )
+    assert set(aside) == {"id", "e"}
+    assert {action.name: (action.columns, action.price) for action in encoding.actions} == {
+        "blood": (("a",), 5.0),
+    }
+    assert encoding.known == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"costs": {"pian": 1}}, "costs has 'pian', which is no column; did you mean 'pain'?"),
+        ({"costs": {"sick": 1}}, "costs has the target 'sick', which cannot be acquired"),
+        ({"known": ["ages"]}, "known has 'ages', which is no column; did you mean 'age'?"),
+        ({"groups": {"g": ["age", "sick"]}}, "groups has the target 'sick'"),
+        ({"groups": {"g": ["age", "scam"]}}, "groups has 'scam', which is no column; did you mean 'scan'?"),
+    ],
+)
+def test_names_that_are_not_there_are_explained(
+    tmp_path: Path, options: dict[str, dict[str, float]], message: str
+) -> None:
+    table = read_user_table(write(tmp_path, PATIENTS), "sick")
+    with pytest.raises(InputError) as caught:
+        encode(table, **options)  # type: ignore[arg-type]
+    assert message in str(caught.value)
