@@ -101,8 +101,8 @@ def test_tables_come_from_frames_with_any_kind_of_hole() -> None:
 
 def test_the_budget_has_room_for_rounding() -> None:
     cents = Problem(np.eye(2), [0.1, 0.2], budget=0.3, n_classes=2)
-    np.testing.assert_array_equal(cents.affordable(jnp.asarray(0.1)), [True, True])
-    np.testing.assert_array_equal(cents.affordable(jnp.asarray([0.1, 0.2])), [[True, True], [True, False]])
+    np.testing.assert_array_equal(cents.affordable(jnp.array([True, False])), [True, True])
+    np.testing.assert_array_equal(cents.affordable(jnp.eye(2, dtype=bool)), [[True, True], [True, False]])
 
 
 def test_an_action_needs_everything_it_reveals() -> None:

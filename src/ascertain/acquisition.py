@@ -29,7 +29,7 @@ def legal_actions(
     left = available & ~acquired
     if protocol.affordability == "blind":
         return left
-    return left & problem.affordable(problem.price(acquired))
+    return left & problem.affordable(acquired)
 
 
 def choose(
@@ -106,11 +106,11 @@ def acquire(
         choice = jnp.where(over, 0, choose(scores, legal))
         after = acquired | jax.nn.one_hot(choice - 1, problem.n_actions, dtype=bool)
         if blind:
-            too_dear = problem.price(after) > problem.limit
+            too_dear = problem.total_cost(after) > problem.limit
             forced = forced | too_dear
             choice = jnp.where(too_dear, 0, choice)
             after = jnp.where(too_dear[:, None], acquired, after)
-        return (after, over | (choice == 0), forced), (choice, problem.price(after))
+        return (after, over | (choice == 0), forced), (choice, problem.total_cost(after))
 
     start = (nothing, jnp.zeros(len(nothing), bool), jnp.zeros(len(nothing), bool))
     # A policy that does not see the budget makes one more choice when it is spent, which tells how it ends.
@@ -246,7 +246,7 @@ class Environment(eqx.Module):
         after = slots.acquired | jax.nn.one_hot(choice - 1, self.problem.n_actions, dtype=bool)
         done = ~jnp.any(self._legal(after, self.available[slots.row]), axis=1) | (choice == 0)
         if not self.may_stop:
-            done = done | (self.problem.price(after) > self.problem.limit)
+            done = done | (self.problem.total_cost(after) > self.problem.limit)
         frame = Frames(slots.row, slots.acquired, choice, done)
         return self._replace(slots._replace(acquired=after), done), frame
 

@@ -19,6 +19,7 @@ from ascertain._core.checks import (
     check_mask,
     check_names,
     check_numbers,
+    spending_limit,
 )
 from ascertain.errors import InputError
 
@@ -48,7 +49,7 @@ class Problem(eqx.Module):
     >>> import numpy as np
     >>> tests = ["glucose", "ecg", "scan"]
     >>> problem = Problem(np.eye(3), [1, 1, 2.5], budget=2.5, n_classes=2, action_names=tests)
-    >>> problem.affordable(problem.costs[0])  # after buying one feature of cost 1
+    >>> problem.affordable(jnp.array([True, False, False]))  # after the glucose test
     Array([ True,  True, False], dtype=bool)
     """
 
@@ -105,16 +106,27 @@ class Problem(eqx.Module):
         """The most that may be spent: the budget, with room for rounding (0.1 + 0.2 fits into 0.3)."""
         return self.budget + BUDGET_TOLERANCE * jnp.maximum(1.0, self.budget)
 
-    def affordable(self, spent: Float[Array, "*batch"]) -> Bool[Array, "*batch actions"]:
-        """Which actions still fit the budget after `spent`."""
-        costs = jnp.expand_dims(self.costs, range(spent.ndim))
-        return spent[..., None] + costs <= self.limit
+    def prices(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+        """What each action costs now, after some were acquired: the only way to ask for a price."""
+        return jnp.broadcast_to(self.costs, acquired.shape)
 
-    def price(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch"]:
-        """Add up what a set of actions costs."""
+    def affordable(
+        self, acquired: Bool[Array, "*batch actions"], spent: Float[Array, "*batch"] | None = None
+    ) -> Bool[Array, "*batch actions"]:
+        """Which actions still fit the budget after some were acquired, by default at their own total cost."""
+        spent = self.total_cost(acquired) if spent is None else spent
+        return spent[..., None] + self.prices(acquired) <= self.limit
+
+    def total_cost(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+        """What a set of actions costs altogether."""
         # On a GPU a matrix product might be rounded to fewer digits, and budgets are compared exactly.
         costs = jnp.expand_dims(self.costs, range(acquired.ndim - 1))
         return jnp.sum(jnp.where(acquired, costs, 0.0), axis=-1)
+
+    def at(self, budget: float | Float[Array, ""]) -> "Problem":
+        """The same problem under another budget, which may be traced and is not checked."""
+        changed: Problem = eqx.tree_at(lambda each: each.budget, self, jnp.asarray(budget, jnp.float32))
+        return changed
 
     @property
     def known(self) -> Bool[Array, " features"]:
@@ -131,8 +143,7 @@ class Problem(eqx.Module):
         if isinstance(self.costs, jax.core.Tracer):
             raise InputError("the number of steps must be known before compilation; set it in the settings")
         totals = np.cumsum(np.sort(np.asarray(self.costs, np.float64)))
-        budget = float(np.asarray(self.budget))
-        return int((totals <= budget + BUDGET_TOLERANCE * max(1.0, budget)).sum())
+        return int((totals <= spending_limit(float(np.asarray(self.budget)))).sum())
 
     def readable(self, available: Bool[Array, "*batch features"]) -> Bool[Array, "*batch actions"]:
         """Which actions a record supports: every feature that an action reveals must be available."""

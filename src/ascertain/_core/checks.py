@@ -12,6 +12,13 @@ from ascertain.errors import InputError
 
 # A budget is exceeded only beyond this part of max(1, budget), so that 0.1 + 0.2 fits a budget of 0.3.
 BUDGET_TOLERANCE = 1e-6
+
+
+def spending_limit(budget: float) -> float:
+    """The most that may be spent: the budget, with room for rounding (0.1 + 0.2 fits into 0.3)."""
+    return budget + BUDGET_TOLERANCE * max(1.0, budget)
+
+
 _LARGEST_AMOUNT = 1e30  # sums of costs stay finite in single precision
 
 
@@ -106,7 +113,7 @@ def check_budget(budget: ArrayLike, costs: np.ndarray) -> float:
     amount = float(check_numbers("budget", budget, ndim=0))
     if not abs(amount) <= _LARGEST_AMOUNT:
         raise InputError(f"budget must be finite, got {amount}; to buy everything use the sum of the costs")
-    if amount + BUDGET_TOLERANCE * max(1.0, amount) < costs.min():
+    if spending_limit(amount) < costs.min():
         raise InputError(f"a budget of {amount:g} buys nothing: the cheapest action costs {costs.min():g}")
     return amount
 

@@ -189,7 +189,7 @@ def _advice(
     parts: Any, drawn: Array, x: Array, available: Array, acquired: Array, spent: Array, closed: Array
 ) -> tuple[Array, ...]:
     policy, problem, predictor, _ = parts
-    legal = problem.affordable(spent) & ~acquired & ~closed
+    legal = problem.affordable(acquired, spent) & ~acquired & ~closed
     scores = policy(x, available, acquired, ~acquired & ~closed, key=jr.key(0))
     everything = jnp.ones_like(available)
     possible = jax.lax.map(lambda each: predictor(each, everything), drawn)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from ascertain._core.checks import BUDGET_TOLERANCE
+from ascertain._core.checks import spending_limit
 from ascertain._core.frames import listed, value_name
 from ascertain.datasets.frame import LARGEST
 from ascertain.errors import InputError
@@ -146,7 +146,7 @@ class Consultation:
                 cost=action.price,
                 score=float(advice.scores[0, place]),
                 benefit=max(float(benefits[place]), 0.0),
-                affordable=action.price <= budget - spent + BUDGET_TOLERANCE * max(1.0, budget),
+                affordable=action.price <= spending_limit(budget) - spent,
                 skipped=action.name in self.skipped,
             )
             for place, action in enumerate(encoding.actions)

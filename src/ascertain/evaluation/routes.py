@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain._core.checks import BUDGET_TOLERANCE, check_budget
+from ascertain._core.checks import check_budget, spending_limit
 from ascertain._core.compilation import replicated
 from ascertain.datasets.dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
@@ -161,7 +161,7 @@ def sample_routes(
 
     Gives up after 20 attempts for each route that is wanted, since small problems have fewer.
     """
-    limit = budget + BUDGET_TOLERANCE * max(1.0, budget)
+    limit = spending_limit(budget)
     prices = costs.tolist()
     nothing_fits = limit - min(prices)  # what may be spent at most for anything to be added
     routes: set[tuple[int, ...]] = set()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
-from ascertain._core.checks import BUDGET_TOLERANCE
+from ascertain._core.checks import spending_limit
 from ascertain.errors import TooLargeError
 
 MAX_STATES = 200_000
@@ -174,7 +174,7 @@ def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget
 
 def _rules(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> _Rules:
     unit = _COST_RESOLUTION * max(1.0, budget)
-    limit = int((budget + BUDGET_TOLERANCE * max(1.0, budget)) / unit)
+    limit = int(spending_limit(budget) / unit)
     # What the budget cannot buy is clipped, so that any finite cost fits an integer.
     ticks = np.minimum(np.rint(np.array(costs) / unit), limit + 1).astype(np.int64)
     words = np.random.default_rng(0).integers(0, 2**64, sum(n_values), dtype=np.uint64)

@@ -116,9 +116,9 @@ class AACO(Policy):
         of_subset = losses.subsets + alpha * price
         of_single = jnp.where(acquired, jnp.inf, losses.single + alpha * costs)
         if self.protocol.aaco_groups == "subsets":  # then what the rest of the budget cannot pay is dropped
-            spent = self.problem.price(acquired)
+            spent = self.problem.total_cost(acquired)
             of_subset = jnp.where(spent + price <= self.problem.limit, of_subset, jnp.inf)
-            of_single = jnp.where(self.problem.affordable(spent), of_single, jnp.inf)
+            of_single = jnp.where(self.problem.affordable(acquired), of_single, jnp.inf)
         containing = jnp.min(jnp.where(new, of_subset[:, None], jnp.inf), axis=0, initial=jnp.inf)
         score = -jnp.minimum(containing, of_single)
         choice, nothing_new = self._decide(of_subset, of_single, new, losses)

@@ -67,7 +67,7 @@ def legal_in_training(
     left = available & ~acquired
     if protocol.greedy_horizon == "steps":
         return left
-    return left & problem.affordable(problem.price(acquired))
+    return left & problem.affordable(acquired)
 
 
 def row_weights(

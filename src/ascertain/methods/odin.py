@@ -219,7 +219,7 @@ def _charge(problem: Problem, frames: Frames, settings: Settings) -> Float[Array
         return jnp.zeros(frames.done.shape)
     after = frames.acquired | jax.nn.one_hot(frames.choice - 1, problem.n_actions, dtype=bool)
     mean = jnp.mean(problem.costs)
-    return settings.cost_weight * problem.price(after) / jnp.where(mean > 0, mean, 1.0)
+    return settings.cost_weight * problem.total_cost(after) / jnp.where(mean > 0, mean, 1.0)
 
 
 def point_parts(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ascertain._core.checks import BUDGET_TOLERANCE
+from ascertain._core.checks import spending_limit
 from ascertain.evaluation.routes import sample_routes
 
 N_PATHS = 500
@@ -92,7 +92,7 @@ def find_support(
     paths = as_masks(sample_routes(rng, costs, limit, N_PATHS), d)
     steps = count_steps(costs, limit, paths)
     complete = readable.all(axis=1)
-    too_dear = costs > limit + BUDGET_TOLERANCE * max(1.0, limit)
+    too_dear = costs > spending_limit(limit)
     sizes = np.bincount(y, minlength=len(classes))
     rarest = int(sizes.argmin())
     rows = rows_with(readable, paths)
@@ -122,7 +122,7 @@ def count_steps(
     costs: Float[np.ndarray, " actions"], budget: float, paths: Bool[np.ndarray, "paths actions"]
 ) -> Steps:
     """Count the acquisitions that a budget buys."""
-    limit = budget + BUDGET_TOLERANCE * max(1.0, budget)
+    limit = spending_limit(budget)
     spent, fewest = 0.0, 0
     for cost in np.sort(costs)[::-1]:
         if spent + cost <= limit:

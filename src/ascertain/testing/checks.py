@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from ascertain._core.checks import BUDGET_TOLERANCE
+from ascertain._core.checks import spending_limit
 from ascertain.errors import InputError
 from ascertain.methods import registry
 from ascertain.methods.registry import Method, State
@@ -364,7 +364,7 @@ class _Route(NamedTuple):
     budget: float
 
     def fits(self, cost: float) -> bool:
-        return cost <= self.budget + BUDGET_TOLERANCE * max(1.0, self.budget)
+        return cost <= spending_limit(self.budget)
 
 
 def _routes(trial: Trial) -> Iterator[_Route]:
