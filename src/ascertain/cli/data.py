@@ -21,8 +21,8 @@ def data_list() -> None:
     from ascertain import datasets
 
     printed = Table("name", "what it is")
-    for name in datasets.NAMES:
-        printed.add_row(name, datasets.summary(name))
+    for name in datasets.names():
+        printed.add_row(escape(name), escape(datasets.get(name).summary))
     console.print(printed)
 
 

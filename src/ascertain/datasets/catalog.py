@@ -1,10 +1,8 @@
 """The datasets by name."""
 
-import difflib
+import inspect
 import os
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +19,29 @@ from ascertain.datasets.nhanes_i import nhanes_i
 from ascertain.datasets.nhanes_mortality import nhanes_mortality
 from ascertain.datasets.nhanes_t2d import nhanes_t2d
 from ascertain.datasets.physionet2012 import physionet2012
+from ascertain.datasets.registry import get, register
 from ascertain.errors import InputError
 
-# Loaders of synthetic data take no folder; loaders of real data take the one that files are looked for in.
-_SYNTHETIC: dict[str, Callable[[], Dataset]] = {
-    "cube": synthetic.cube,
-    "cube_nm": synthetic.cube_nm,
-    "cube_nuc": synthetic.cube_nuc,
-    "cube_noiseless": synthetic.cube_noiseless,
-    "cube_nm_noiseless": synthetic.cube_nm_noiseless,
-    "cube_nuc_noiseless": synthetic.cube_nuc_noiseless,
-}
-_REAL: dict[str, Callable[[Path | None], Dataset]] = {
-    "actg175": actg175,
-    "heart_disease": heart_disease,
-    "nhanes_mortality": nhanes_mortality,
-    "diabetes": diabetes,
-    "miniboone": miniboone,
+for _name, _label, _load in (
+    ("cube", "CUBE", synthetic.cube),
+    ("cube_nm", "CUBE-NM", synthetic.cube_nm),
+    ("cube_nuc", "CUBE-NUC", synthetic.cube_nuc),
+    ("cube_noiseless", "CUBE (noiseless)", synthetic.cube_noiseless),
+    ("cube_nm_noiseless", "CUBE-NM (noiseless)", synthetic.cube_nm_noiseless),
+    ("cube_nuc_noiseless", "CUBE-NUC (noiseless)", synthetic.cube_nuc_noiseless),
+    ("actg175", "ACTG175", actg175),
+    ("diabetes", "Diabetes", diabetes),
+    ("nhanes_mortality", "NHANES", nhanes_mortality),
+    ("miniboone", "MiniBooNE", miniboone),
+    ("heart_disease", "Heart Disease", heart_disease),
     # Not the paper's, and named apart from its own so that no result is taken for one of them.
-    "heart_sites": heart_sites,
-    "nhanes_i": nhanes_i,
-    "nhanes_t2d": nhanes_t2d,
-    "magic": magic,
-    "physionet2012": physionet2012,
-}
-
-NAMES: tuple[str, ...] = (*_SYNTHETIC, *_REAL)
+    ("heart_sites", "Heart Disease (sites)", heart_sites),
+    ("nhanes_i", "NHANES I", nhanes_i),
+    ("nhanes_t2d", "NHANES (diabetes)", nhanes_t2d),
+    ("magic", "MAGIC", magic),
+    ("physionet2012", "PhysioNet 2012", physionet2012),
+):
+    register(_name, label=_label)(_load)
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -55,7 +50,7 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     Parameters
     ----------
     name
-        One of `NAMES`.
+        One of `names()`.
     data_dir
         The folder to look for files in; by default `ASCERTAIN_DATA`, then the user's data directory, into
         which missing files are downloaded.
@@ -69,21 +64,12 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     >>> dataset.split(0).train.x.shape
     (600, 20)
     """
-    if name in _SYNTHETIC:
-        return replace(_SYNTHETIC[name](), name=name)
-    if name in _REAL:
-        return _REAL[name](None if data_dir is None else Path(data_dir))
-    close = difflib.get_close_matches(name, NAMES, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(NAMES)}"
-    raise InputError(f"no dataset is called {name!r}{hint}")
-
-
-def summary(name: str) -> str:
-    """Say in a line what a dataset is, without loading it."""
-    loader = _SYNTHETIC.get(name) or _REAL[name]
-    described = loader.func if isinstance(loader, partial) else loader
-    first_line = (described.__doc__ or "").strip().splitlines()[0]
-    return first_line + (" Without noise on the code." if isinstance(loader, partial) else "")
+    function = get(name).fit
+    takes_folder = "data_dir" in inspect.signature(function).parameters
+    dataset = function(None if data_dir is None else Path(data_dir)) if takes_folder else function()
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"the dataset {name!r} is registered by a function that returns no Dataset")
+    return replace(dataset, name=name)
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The CUBE family: synthetic datasets in which three features, chosen by the class, spell the class."""
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -122,9 +121,19 @@ def cube_nuc(
     return _dataset("cube_nuc", np.eye(2 * _BLOCK), costs, (2, 4, 7), names, names, draw)
 
 
-cube_noiseless = partial(cube, informative_noise=0.0)
-cube_nm_noiseless = partial(cube_nm, context_noise=0.0, informative_noise=0.0)
-cube_nuc_noiseless = partial(cube_nuc, informative_noise=0.0)
+def cube_noiseless() -> Dataset:
+    """CUBE without noise on the code."""
+    return cube(informative_noise=0.0)
+
+
+def cube_nm_noiseless() -> Dataset:
+    """CUBE-NM without noise on context and code."""
+    return cube_nm(context_noise=0.0, informative_noise=0.0)
+
+
+def cube_nuc_noiseless() -> Dataset:
+    """CUBE-NUC without noise on the code."""
+    return cube_nuc(informative_noise=0.0)
 
 
 def _write_code(

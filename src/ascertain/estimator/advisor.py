@@ -12,13 +12,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import choose
-from ascertain.evaluation.partial_rollouts import label_free
 from ascertain.methods.registry import State
 from ascertain.policy import Policy
 from ascertain.predictors.calibration import Calibrated
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.restoration import Restorer, restore
+from ascertain.restoration import Restorer, label_free, restore
 from ascertain.tables.encoding import Encoding
 
 COMPLETIONS = 32  # draws of what is not known of a row
@@ -84,10 +83,8 @@ class Advisor:
         return self.policy, self.problem.without_names(), self.predictor, label_free(self.restorer)
 
     def at(self, budget: float) -> "Advisor":
-        """Give the same advisor for another budget."""
-        problem: Problem = eqx.tree_at(
-            lambda each: each.budget, self.problem, jnp.asarray(budget, jnp.float32)
-        )
+        """The same advisor for another budget."""
+        problem = self.problem.at(budget)
         return replace(self, problem=problem, policy=self.policy.at(problem.budget))
 
     def acquired(self, available: Bool[np.ndarray, "rows features"]) -> Bool[np.ndarray, "rows actions"]:

@@ -16,36 +16,29 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from sklearn.base import clone
 
-from ascertain import methods
+from ascertain import methods, predictors, restoration
 from ascertain._core.compilation import compiled
-from ascertain._core.frames import listed
+from ascertain._core.effort import effort, shortened
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor, Origin
-from ascertain.methods.greedy import pretrain_predictor
 from ascertain.methods.registry import Method, State
 from ascertain.models.saving import hash_table
 from ascertain.policy import Policy
 from ascertain.predictors.calibration import Calibrated, fit_calibration
-from ascertain.predictors.masked_mlp import (
-    HostPredictor,
-    Predictor,
-    Settings,
-    SklearnPredictor,
-    fit_predictor,
-)
+from ascertain.predictors.masked_mlp import HostPredictor, Predictor, SklearnPredictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER
-from ascertain.recipe import effort as efforts
-from ascertain.recipe.effort import EFFORTS, Effort
-from ascertain.restoration import PVAERestorer, Restorer, fit_hotdeck, fit_pvae, restore
-from ascertain.restoration.pvae import observation_noise
+from ascertain.recipe.keys import key_data
+from ascertain.recipe.presets import overridden
+from ascertain.recipe.stages import fit_restorer
+from ascertain.registry import did_you_mean
+from ascertain.restoration import Restorer, restore
 from ascertain.tables.encoding import Encoding
 
 TREATMENTS = ("restored", "restricted")
-RESTORERS = ("pvae", "hotdeck")
 # Rows are repeated up to a number out of few, so that a program that was compiled once serves again.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
-_PREDICTOR = Settings()
+_MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that it has no settings for
 
 
 @dataclass(frozen=True)
@@ -60,17 +53,15 @@ class Plan:
     effort: str
 
     def check(self) -> None:
-        """Raise where something is named that does not exist."""
+        """Raise where something is named that does not exist, or cannot do what is asked of it."""
         methods.get(self.method).check_state(self.state)
-        for what, value, known in (
-            ("treatment", self.treatment, TREATMENTS),
-            ("restorer", self.restorer, RESTORERS),
-            ("effort", self.effort, EFFORTS),
-        ):
-            if value not in known:
-                raise InputError(f"{what} must be one of {listed(known)}, got {value!r}")
-        if isinstance(self.predictor, str) and self.predictor != "mlp":
-            raise InputError(f"predictor must be 'mlp' or a classifier, got {self.predictor!r}")
+        if self.treatment not in TREATMENTS:
+            hint = did_you_mean(str(self.treatment), TREATMENTS)
+            raise InputError(f"no treatment is called {self.treatment!r}; {hint}")
+        restoration.get(self.restorer).check_label_free("completing a new row")
+        effort(self.effort)
+        if isinstance(self.predictor, str):
+            predictors.get(self.predictor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,25 +140,27 @@ def fit_advisor(
     shared
         What was fitted to the same rows before, and need not be again.
     """
-    predicting, calibrating, restoring, fitting = jr.split(jr.key(seed), 4)
     plain, n_rows = problem.without_names(), len(rows.train.y)
     shared = Shared() if shared is None else shared
     if shared.predictor is None:
         with _Stage("predictor", on_stage):
-            predictor = _fit_predictor(predicting, plan, plain, rows, weights)
+            predictor = _fit_predictor(_key("predictor", seed), plan, plain, rows, weights)
+            calibrating = _key("calibrate", seed)
             shared.predictor = fit_calibration(calibrating, plain, predictor, rows.valid, weights)
     if shared.restorer is None:
         with _Stage(f"restorer ({plan.restorer})", on_stage):
-            shared.restorer = _fit_restorer(restoring, plan, plain, rows)
+            shared.restorer = _fit_restorer(seed, plan, plain, rows)
     train, valid = rows.train, rows.valid
     if plan.treatment == "restored":
-        drawing, drawing_valid = jr.split(jr.fold_in(restoring, 1))
-        train = _restored(drawing, shared.restorer, train)
-        valid = _restored(drawing_valid, shared.restorer, valid)
+        drawing = jr.split(_key("restore", seed, treatment="restored", restorer=plan.restorer))
+        train, valid = (
+            _restored(k, shared.restorer, table) for k, table in zip(drawing, (train, valid), strict=True)
+        )
     method = methods.get(plan.method)
-    settings = efforts.method_settings(method, cast(Effort, plan.effort), plain, PAPER, n_rows)
+    settings = method.completed(method.settings(), plain, PAPER)
+    settings = shortened(settings, effort(plan.effort), n_rows)
     with _Stage(f"policy ({plan.method}, {plan.treatment})", on_stage):
-        policy = _fit_policy(fitting, method, plan, plain, train, valid, shared.predictor, settings)
+        policy = _fit_policy(seed, method, plan, plain, train, valid, shared.predictor, settings)
     origin = Origin(
         method=plan.method,
         state=cast(State, plan.state),
@@ -178,6 +171,11 @@ def fit_advisor(
         seed=seed,
     )
     return Advisor(encoding, classes, problem, policy, shared.predictor, shared.restorer, origin)
+
+
+def _key(stage: str, seed: int, **parts: Any) -> PRNGKeyArray:
+    """A random key from what is fitted; the same for whatever table."""
+    return jr.wrap_key_data(jnp.asarray(key_data(stage, seed=seed, **parts)))
 
 
 @dataclass
@@ -213,31 +211,31 @@ def _repeated(rows: Int[np.ndarray, " rows"], least: int) -> Int[np.ndarray, " m
 def _fit_predictor(
     key: PRNGKeyArray, plan: Plan, problem: Problem, rows: Rows, weights: Float[np.ndarray, " classes"]
 ) -> Predictor:
-    if plan.predictor == "mlp":
-        settings = efforts.predictor_settings(cast(Effort, plan.effort), len(rows.train.y))
-        shares = jnp.asarray(weights / weights.sum(), jnp.float32)
-        return cast(
-            Predictor, compiled(fit_predictor)(key, problem, rows.train, rows.valid, settings, shares)
-        )
-    chosen = SklearnPredictor(clone(plan.predictor), problem.n_classes)
-    unequal = None if np.ptp(weights) == 0 else weights
-    return HostPredictor(chosen.fit(key, rows.train, problem=problem, weights=unequal))
+    if not isinstance(plan.predictor, str):
+        chosen = SklearnPredictor(clone(plan.predictor), problem.n_classes)
+        unequal = None if np.ptp(weights) == 0 else weights
+        return HostPredictor(chosen.fit(key, rows.train, problem=problem, weights=unequal))
+    part = predictors.get(plan.predictor)
+    settings = part.settings()
+    if part.name == "mlp":
+        settings = overridden(settings, _MLP, "predictor")
+    settings = shortened(settings, effort(plan.effort), len(rows.train.y))
+    fit = part.fit if part.on_host else compiled(part.fit)
+    shares = jnp.asarray(weights / weights.sum(), jnp.float32)
+    fitted = fit(key, problem, rows.train, rows.valid, settings=settings, weights=shares)
+    return cast(Predictor, fitted)
 
 
-def _fit_restorer(key: PRNGKeyArray, plan: Plan, problem: Problem, rows: Rows) -> Restorer:
-    if plan.restorer == "hotdeck":
-        return fit_hotdeck(key, problem, rows.train)
-    settings = efforts.pvae_settings(cast(Effort, plan.effort), len(rows.train.y))
-    fitting, comparing = jr.split(key)
-    model = compiled(fit_pvae)(fitting, problem, rows.train, rows.valid, settings)
-    # The paper draws without noise. But then a policy learns from restored features that tell the class all
-    # too well, since they were drawn from it, and completions of a row all look alike.
-    noise = compiled(observation_noise)(comparing, problem, model, rows.valid)
-    return PVAERestorer(model, noise=noise)
+def _fit_restorer(seed: int, plan: Plan, problem: Problem, rows: Rows) -> Restorer:
+    part = restoration.get(plan.restorer)
+    settings = shortened(part.settings(), effort(plan.effort), len(rows.train.y))
+    fit = fit_restorer if part.on_host else compiled(fit_restorer)
+    key = _key("restorer", seed, restorer=part.name)
+    return cast(Restorer, fit(key, part.name, problem, rows.train, rows.valid, settings))
 
 
 def _fit_policy(
-    key: PRNGKeyArray,
+    seed: int,
     method: Method,
     plan: Plan,
     problem: Problem,
@@ -246,22 +244,23 @@ def _fit_policy(
     predictor: Calibrated,
     settings: Any,
 ) -> Policy:
-    network = getattr(predictor.predictor, "network", None)
-    # GDFS and DIME begin with such a predictor; this one has seen observed cells only, and is there already.
-    begins_so = method.pretrain is pretrain_predictor and settings.hidden == _PREDICTOR.hidden
+    restorer = plan.restorer if plan.treatment == "restored" else ""
+    adopted = None if method.adopts is None else method.adopts(predictor.predictor, settings)
+    own = {"treatment": plan.treatment, "restorer": restorer, "method": plan.method, "state": plan.state}
     return methods.fit(
         method.name,
-        key,
+        _key("fit", seed, **own),
         problem,
         train,
         valid,
         predictor=predictor.predictor,
-        pretrained=network if begins_so else None,
+        pretrained=adopted,
         settings=settings,
         state=cast(State, plan.state),
     )
 
 
-@eqx.filter_jit
 def _restored(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
-    return restore(key, restorer, table)
+    # What runs on the host cannot be traced.
+    draw = compiled(restore) if isinstance(restorer, eqx.Module) else restore
+    return cast(Table, draw(key, restorer, table))

@@ -35,7 +35,6 @@ from ascertain.evaluation.partial_rollouts import (
     completed_sample,
     doubly_robust_sample,
     follow,
-    label_free,
     step_weights,
 )
 from ascertain.evaluation.propensity import assign_folds
@@ -44,7 +43,7 @@ from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.restoration import Restorer
+from ascertain.restoration import Restorer, label_free
 
 LEAST_EFFECTIVE_ROWS = 30
 METRICS = (

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import acquire
-from ascertain.errors import InputError
 from ascertain.evaluation.propensity import Choices, propensities
 from ascertain.evaluation.weighted_metrics import Sample, joined
 from ascertain.policy import Policy
@@ -22,7 +21,7 @@ from ascertain.predictors.masked_mlp import Predictor
 from ascertain.predictors.predictions import predict_sets
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
-from ascertain.restoration import HotDeck, PVAERestorer, Restorer, SklearnImputer, restore
+from ascertain.restoration import Restorer, restore
 
 _AT_ONCE = 4096  # imagined rows in one call
 
@@ -269,23 +268,6 @@ def imagine(
         found.append([np.asarray(each)[:size] for each in outcome])
     probabilities, *ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Sample(row, np.ones(len(row)), probabilities.astype(float), y, _amounts(*ends))
-
-
-def label_free(restorer: Restorer) -> Restorer:
-    """Give the variant of a restorer that does not look at labels."""
-    if isinstance(restorer, PVAERestorer):
-        return PVAERestorer(restorer.model, see_label=False, noise=restorer.noise)
-    if isinstance(restorer, HotDeck):
-        # With one class for all, every donor is of the row's class.
-        one_class = jnp.zeros_like(restorer.donors.y)
-        blind: HotDeck = eqx.tree_at(lambda deck: deck.donors.y, restorer, one_class)
-        return blind
-    if isinstance(restorer, SklearnImputer):
-        raise InputError(
-            "a SklearnImputer was fitted with the labels and cannot do without; restore with fit_hotdeck, "
-            "PVAERestorer or fit_mean, or leave restorer out"
-        )
-    return restorer
 
 
 def _acquire(

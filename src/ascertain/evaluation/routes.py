@@ -19,7 +19,7 @@ from ascertain._core.compilation import replicated
 from ascertain.datasets.dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
 from ascertain.metrics import score_counts
-from ascertain.predictors.masked_mlp import MaskedMLP, Predictor, fit_predictor, settings_for
+from ascertain.predictors.masked_mlp import MaskedMLP, Predictor, fit_predictor
 from ascertain.problem import Table
 from ascertain.protocol import Protocol
 
@@ -133,7 +133,9 @@ def route_table_row(
 
 def _fit_predictors(dataset: Dataset, splits: list[Split]) -> list[MaskedMLP]:
     """Train one predictor per split, all at once; the keys are those of the splits."""
-    problem, settings = dataset.problem.without_names(), settings_for(dataset.name)
+    from ascertain.recipe.presets import predictor_settings
+
+    problem, settings = dataset.problem.without_names(), predictor_settings(dataset)
 
     def fit(key: PRNGKeyArray, train: Table, valid: Table) -> MaskedMLP:
         return fit_predictor(key, problem, train, valid, settings)

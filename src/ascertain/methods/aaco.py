@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import LOWEST
 from ascertain.errors import InputError
-from ascertain.methods.registry import State, register
+from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -36,16 +36,6 @@ class Settings:
     candidates: int = 100
     candidate_seed: int = 0
     may_stop: bool = False  # soft budgets: then stopping competes with the candidates
-
-
-def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
-    """Give the reference's settings for a dataset."""
-    del problem, protocol
-    if dataset == "diabetes":
-        return Settings(neighbours=3, acquisition_cost=0.1)
-    if dataset in ("actg175", "physionet2012", "nhanes_mortality"):
-        return Settings(acquisition_cost=0.02)
-    return Settings()
 
 
 class Losses(NamedTuple):
@@ -197,7 +187,11 @@ def random_subsets(settings: Settings, n_actions: int) -> Bool[np.ndarray, "cand
     "aaco",
     summary="Nonparametric: the subset after which the predictor does best on the nearest training rows.",
     settings=Settings,
-    settings_for=settings_for,
+    label="AACO",
+    color="#BB5300",
+    kind="terminal",
+    stops="if it is fitted with may_stop",
+    costs={"gpu": Cost(0.1, 0.01, 6, 50e6), "cpu": Cost(0.0, 4.0, 6, 200e6)},
     keeps_rows=True,
 )
 def fit(

@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain.methods.registry import NoSettings, State, register
+from ascertain.methods.registry import State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
+from ascertain.registry import NoSettings
+
+STOPS = "at a threshold that you give (thresholds=)"
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,14 @@ class Stop(Policy):
         return scores.at[:, 0].set(jnp.inf)
 
 
-@register("random", summary="Any action, in random order.", settings=Settings)
+@register(
+    "random",
+    summary="Any action, in random order.",
+    label="random",
+    kind="baseline",
+    stops=STOPS,
+    settings=Settings,
+)
 def fit_random(
     key: PRNGKeyArray,
     problem: Problem,
@@ -84,7 +94,14 @@ def fit_random(
     return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=True)
 
 
-@register("sequential", summary="The actions in the order of the problem.", settings=Settings)
+@register(
+    "sequential",
+    summary="The actions in the order of the problem.",
+    label="sequential",
+    kind="baseline",
+    stops=STOPS,
+    settings=Settings,
+)
 def fit_sequential(
     key: PRNGKeyArray,
     problem: Problem,
@@ -102,7 +119,12 @@ def fit_sequential(
     return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=False)
 
 
-@register("stop", summary="Nothing at all: the prediction without any feature.")
+@register(
+    "stop",
+    summary="Nothing at all: the prediction without any feature.",
+    label="no acquisition",
+    kind="baseline",
+)
 def fit_stop(
     key: PRNGKeyArray,
     problem: Problem,

@@ -4,7 +4,7 @@ After Gadgil, Covert and Lee (2024), discriminative mutual information estimatio
 its hidden layers with the predictor and is trained on the reductions of the predictor's loss.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,6 +20,7 @@ from ascertain.methods.greedy import (
     LEAST_COST,
     GreedySettings,
     Plateau,
+    adopt_predictor,
     descend,
     epoch,
     keep_masks,
@@ -30,7 +31,7 @@ from ascertain.methods.greedy import (
     where,
 )
 from ascertain.methods.pretraining import mask_inputs
-from ascertain.methods.registry import State, register
+from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -46,18 +47,6 @@ class Settings(GreedySettings):
     epsilon: float = 0.05  # the rate of random choices in training
     epsilon_decay: float = 0.2
     epsilon_steps: int = 10  # how often it decays before training ends
-
-
-# The reference pretrains for less long on these; and CUBE-NUC has as many steps as features there.
-_SHORT = ("cube", "cube_noiseless", "cube_nuc", "cube_nuc_noiseless")
-
-
-def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
-    """Give the settings for a dataset."""
-    settings = Settings(pretraining_epochs=100 if dataset in _SHORT else 200)
-    if protocol.greedy_horizon == "steps" and dataset in ("cube_nuc", "cube_nuc_noiseless"):
-        return replace(settings, steps=problem.n_actions)
-    return settings.completed(problem, protocol)
 
 
 class Networks(NamedTuple):
@@ -135,8 +124,14 @@ class _Fixed(NamedTuple):
     "dime",
     summary="Greedy by estimated conditional mutual information with the label, per cost.",
     settings=Settings,
-    settings_for=settings_for,
+    label="DIME",
+    color="#1777AE",
+    kind="myopic",
+    stops="at a threshold that you give (thresholds=)",
+    costs={"gpu": Cost(0.5, 0.02, 14, 15e6), "cpu": Cost(0.0, 9.0, 12, 15e6)},
+    pretraining_costs={"gpu": Cost(0.0, 0.0, 8), "cpu": Cost(0.0, 1.0, 5)},
     pretrain=pretrain_predictor,
+    adopts=adopt_predictor,
 )
 def fit(
     key: PRNGKeyArray,

@@ -1,17 +1,20 @@
 """Double DQN with TD(lambda) targets: what JAFA and OL share."""
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.effort import Effort
 from ascertain._core.networks import LOWEST
+from ascertain._core.training import Schedule
 from ascertain.errors import InputError
 
 Model = TypeVar("Model")
+AnySettings = TypeVar("AnySettings", bound="DQNSettings")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,17 @@ class DQNSettings:
     def steps(self) -> int:
         """Steps in every slot per batch."""
         return steps_per_batch(self.frames_per_batch, self.slots)
+
+    def shortened(self: AnySettings, effort: Effort, n_rows: int) -> AnySettings:
+        """Learn from the share of the batches that an effort allows, after as short a pretraining."""
+        del n_rows
+        pretraining: Schedule = self.pretraining  # type: ignore[attr-defined]  # each method has its own
+        rounds = min(pretraining.max_rounds, effort.pretraining_rounds)
+        changes: dict[str, Any] = {
+            "batches": max(1, round(effort.share_of_batches * self.batches)),
+            "pretraining": replace(pretraining, max_rounds=rounds),
+        }
+        return replace(self, **changes)
 
     def epsilon(self, batch: Int[Array, ""]) -> Float[Array, ""]:
         """Give the rate of random choices in a batch: falls linearly, then stays."""

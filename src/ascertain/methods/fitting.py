@@ -28,9 +28,8 @@ def fit(
     settings: Any = None,
     state: State = "s",
     protocol: Protocol = PAPER,
-    dataset: str | None = None,
 ) -> Policy:
-    """Fit a method and give its policy.
+    """Fit a method to one training set.
 
     Parameters
     ----------
@@ -47,13 +46,11 @@ def fit(
     pretrained
         What the method's `pretrain` gave, to share it; by default it is run.
     settings
-        The method's settings; by default the paper's for this problem (and dataset).
+        The method's settings; by default the paper's.
     state
         `"s"`: holes only make actions illegal. `"sm"`: the policy also sees what is available.
     protocol
         How to read the paper.
-    dataset
-        The name of a dataset that the reference has settings for.
 
     Examples
     --------
@@ -75,7 +72,7 @@ def fit(
     problem.check(valid_table)
     _check_playable(problem, train_table, protocol)
     if settings is None:
-        settings = method.settings_for(problem, protocol, dataset)
+        settings = method.settings()
     settings = method.completed(settings, problem, protocol)
     plain = problem.without_names()
     fitted: Policy = compiled(_fit)(

@@ -20,6 +20,7 @@ from ascertain.methods.greedy import (
     LEAST_COST,
     GreedySettings,
     Plateau,
+    adopt_predictor,
     descend,
     epoch,
     keep_masks,
@@ -30,7 +31,7 @@ from ascertain.methods.greedy import (
     where,
 )
 from ascertain.methods.pretraining import mask_inputs
-from ascertain.methods.registry import State, register
+from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -45,13 +46,6 @@ class Settings(GreedySettings):
 
     temperatures: tuple[float, ...] = tuple(np.geomspace(1.0, 0.1, 5).tolist())
     logit_scale: float = 0.2  # gamma: logits are divided by it
-
-
-def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
-    """Give the settings for a dataset; the reference trains CUBE-NUC for as many steps as it has features."""
-    if protocol.greedy_horizon == "steps" and dataset in ("cube_nuc", "cube_nuc_noiseless"):
-        return Settings(steps=problem.n_actions)
-    return Settings().completed(problem, protocol)
 
 
 class Networks(NamedTuple):
@@ -133,8 +127,14 @@ class _Fixed(NamedTuple):
     "gdfs",
     summary="Greedy dynamic feature selection: a selector trained through relaxed choices.",
     settings=Settings,
-    settings_for=settings_for,
+    label="GDFS",
+    color="#00825F",
+    kind="myopic",
+    stops="at a threshold that you give (thresholds=)",
+    costs={"gpu": Cost(0.5, 0.02, 15, 15e6), "cpu": Cost(0.0, 11.0, 14, 15e6)},
+    pretraining_costs={"gpu": Cost(0.0, 0.0, 8), "cpu": Cost(0.0, 1.0, 6)},
     pretrain=pretrain_predictor,
+    adopts=adopt_predictor,
 )
 def fit(
     key: PRNGKeyArray,

@@ -10,10 +10,12 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.effort import Effort
 from ascertain._core.hashing import shuffled
 from ascertain._core.networks import MLP, dropout_masks
 from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.pretraining import mask_inputs, random_rate, random_subset
+from ascertain.predictors.masked_mlp import MaskedMLP
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 
@@ -42,6 +44,16 @@ class GreedySettings:
     def completed(self: AnySettings, problem: Problem, protocol: Protocol) -> AnySettings:
         """Fill in the number of steps."""
         return replace(self, steps=training_steps(self, problem, protocol))
+
+    def shortened(self: AnySettings, effort: Effort, n_rows: int) -> AnySettings:
+        """Train for at most as many updates as an effort allows."""
+        policy = effort.epochs(effort.policy_updates, n_rows, self.batch_size)
+        pretraining = effort.epochs(effort.pretraining_updates, n_rows, self.batch_size)
+        return replace(
+            self,
+            epochs=min(self.epochs, policy),
+            pretraining_epochs=min(self.pretraining_epochs, pretraining),
+        )
 
 
 def training_steps(settings: GreedySettings, problem: Problem, protocol: Protocol) -> int:
@@ -162,6 +174,14 @@ class _Pretraining(NamedTuple):
     plateau: Plateau
     best: MLP
     epoch: Int[Array, ""]
+
+
+def adopt_predictor(predictor: Any, settings: GreedySettings) -> MLP | None:
+    """Begin with a masked MLP of the same layers, which is trained much as `pretrain_predictor` does."""
+    if not isinstance(predictor, MaskedMLP):
+        return None
+    hidden = tuple(layer.weight.shape[1] for layer in predictor.network.layers[:-1])
+    return predictor.network if hidden == settings.hidden else None
 
 
 def pretrain_predictor(

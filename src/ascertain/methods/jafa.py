@@ -20,7 +20,7 @@ from ascertain._core.training import Batch, Schedule, class_weights, cross_entro
 from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, random_rate, random_subset
-from ascertain.methods.registry import State, register
+from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -49,12 +49,6 @@ class Settings(DQNSettings):
         revealed = np.sort(np.asarray(problem.reveals).sum(axis=1))[::-1][:n_actions].sum()
         most = int(revealed + np.asarray(problem.known).sum())
         return replace(self, most_observed=min(most, problem.n_features))
-
-
-def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
-    """Give the paper's settings."""
-    del dataset
-    return Settings().completed(problem, protocol)
 
 
 class LSTMCell(eqx.Module):
@@ -315,7 +309,12 @@ class _Learner(NamedTuple):
     "jafa",
     summary="Joint set encoder, classifier and double-DQN agent; rewarded by the final log-likelihood.",
     settings=Settings,
-    settings_for=settings_for,
+    label="JAFA",
+    color="#882255",
+    kind="terminal",
+    stops="if it is fitted with a cost_weight",
+    costs={"gpu": Cost(3.0, 0.09, 20), "cpu": Cost(0.0, 32.0, 12)},
+    pretraining_costs={"gpu": Cost(2.5, 0.1, 15), "cpu": Cost(0.0, 20.0, 9)},
     pretrain=pretrain,
     states=("s", "sm"),
 )

@@ -4,7 +4,7 @@ After Zannone, Hernandez-Lobato, Zhang and Palla (2019). Every step is rewarded 
 VAE's classifier gives to the true class, so longer episodes collect more.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,11 +14,12 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.effort import Effort
 from ascertain._core.networks import Linear
 from ascertain.acquisition import Environment, Frames, Slots
 from ascertain.methods.dqn import lambda_returns, steps_per_batch
 from ascertain.methods.ppo import actor_loss, chosen, critic_loss, log_probabilities, mean_entropy
-from ascertain.methods.registry import State, register
+from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -46,11 +47,10 @@ class Settings:
         """Steps in every slot per batch."""
         return steps_per_batch(self.frames_per_batch, self.slots)
 
-
-def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
-    """Give the settings for a dataset: only the VAE's differ."""
-    del problem, protocol
-    return Settings(vae=pvae.settings_for(dataset) if dataset else pvae.Settings())
+    def shortened(self, effort: Effort, n_rows: int) -> "Settings":
+        """Learn from the share of the batches that an effort allows, on a VAE that is shortened too."""
+        batches = max(1, round(effort.share_of_batches * self.batches))
+        return replace(self, batches=batches, vae=self.vae.shortened(effort, n_rows))
 
 
 class ODIN(Policy):
@@ -121,8 +121,13 @@ class _Chosen(NamedTuple):
     "odin",
     summary="Actor-critic on the latent code of a Partial VAE; rewarded by the true class's probability.",
     settings=Settings,
-    settings_for=settings_for,
+    label="ODIN",
+    color="#6F69AF",
+    kind="intermediate",
+    stops="if it is fitted with a cost_weight",
+    costs={"gpu": Cost(0.7, 0.02, 10, 6e6), "cpu": Cost(0.0, 6.0, 7, 6e6)},
     pretrain=pretrain,
+    shares=pvae.MODEL,
     states=("s", "sm"),
 )
 def fit(

@@ -20,7 +20,7 @@ from ascertain._core.training import Batch, Schedule, class_weights, cross_entro
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, mask_inputs, random_rate, random_subset
-from ascertain.methods.registry import State, register
+from ascertain.methods.registry import Cost, State, register
 from ascertain.methods.replay import Replay
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
@@ -150,6 +150,11 @@ class _Learner(NamedTuple):
     "ol",
     summary="Opportunistic learning: double DQN rewarded by the change of the prediction per cost.",
     settings=Settings,
+    label="OL",
+    color="#976800",
+    kind="intermediate",
+    costs={"gpu": Cost(0.9, 0.07, 17, 12e6), "cpu": Cost(0.0, 14.0, 10, 12e6)},
+    pretraining_costs={"gpu": Cost(0.7, 0.03, 10), "cpu": Cost(0.0, 3.0, 5)},
     pretrain=pretrain,
     states=("s", "sm"),
 )

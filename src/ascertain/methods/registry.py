@@ -1,64 +1,71 @@
-"""The methods by name: ours, and those that users add with one decorator or an entry point."""
+"""The acquisition methods by name: ours, and those that users register."""
 
-import difflib
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ascertain.errors import InputError
 from ascertain.policy import Policy
 from ascertain.problem import Problem
 from ascertain.protocol import Protocol
+from ascertain.registry import Part, Registry, SharedModel
 
 State = Literal["s", "sm"]
-ENTRY_POINTS = "ascertain.methods"
-
-_OURS = ("aaco", "baselines", "dime", "gdfs", "jafa", "odin", "ol", "static")
-
-
-@dataclass(frozen=True)
-class NoSettings:
-    """For methods that have nothing to set."""
+Kind = Literal["myopic", "intermediate", "terminal", "baseline", "other"]
+Fit = TypeVar("Fit", bound=Callable[..., Policy])
 
 
-@dataclass(frozen=True)
-class Method:
+class Cost(NamedTuple):
+    """What a program takes on the dataset and device that it was measured on."""
+
+    start: float  # seconds of a chunk, however wide
+    each: float  # further seconds per replicate
+    compiling: float  # processor seconds
+    memory: float = 10e6  # bytes per replicate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Part):
     """What there is to know about a method before it is fitted.
 
     Parameters
     ----------
-    name
-        What users call it.
     fit
         `fit(key, problem, train, valid, *, predictor, pretrained, settings, state, protocol) -> Policy`,
         pure, so that it can be jitted and vmapped; `settings`, `state` and `protocol` are static.
-    summary
-        One line.
-    settings
-        The dataclass of its settings, with the paper's values as defaults.
-    settings_for
-        Gives the settings for a problem, a protocol and perhaps the name of a dataset.
+    kind
+        How figures tell methods apart: by what they are rewarded for, or as a baseline.
+    color
+        Its colour in figures; others get one of a fixed list.
+    stops
+        How it comes to stop by itself under soft budgets, in a few words; empty where it does not.
     pretrain
         `pretrain(key, problem, train, valid, *, settings, protocol)`: what both state variants share and
         `fit` takes as `pretrained`; None where there is no such stage.
+    shares
+        The model that it begins with in place of a pretraining of its own; one field of its settings holds
+        that model's settings.
+    adopts
+        `adopts(predictor, settings)`: what it can take over of an already fitted predictor in place of its
+        pretraining, or None.
     states
         The state variants that it has.
     keeps_rows
         Whether the fitted policy holds the training rows themselves.
+    costs, pretraining_costs
+        What it takes on a GPU (`gpu`) and on processor cores (`cpu`), for `ascertain study plan`.
     """
 
-    name: str
-    fit: Callable[..., Policy]
-    summary: str
-    settings: Callable[[], Any]
-    settings_for: Callable[[Problem, Protocol, str | None], Any]
-    pretrain: Callable[..., Any] | None
-    states: tuple[State, ...]
-    keeps_rows: bool
+    kind: Kind = "other"
+    color: str | None = None
+    stops: str = ""
+    pretrain: Callable[..., Any] | None = None
+    shares: SharedModel | None = None
+    adopts: Callable[[Any, Any], Any] | None = None
+    states: tuple[State, ...] = ("s",)
+    keeps_rows: bool = False
+    costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
+    pretraining_costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
 
     def check_state(self, state: str) -> None:
         """Raise unless the method has this state variant."""
@@ -75,67 +82,24 @@ class Method:
         return settings if complete is None else complete(problem, protocol)
 
 
-_METHODS: dict[str, Method] = {}
+_METHODS: Registry[Method] = Registry(
+    "method", "ascertain.methods", ("dime", "gdfs", "aaco", "jafa", "ol", "odin", "static", "baselines")
+)
+get, names = _METHODS.get, _METHODS.names
 
 
-def register(
-    name: str,
-    *,
-    summary: str,
-    settings: Callable[[], Any] = NoSettings,
-    settings_for: Callable[[Problem, Protocol, str | None], Any] | None = None,
-    pretrain: Callable[..., Any] | None = None,
-    states: tuple[State, ...] = ("s",),
-    keeps_rows: bool = False,
-) -> Callable[[Callable[..., Policy]], Callable[..., Policy]]:
-    """Add a method under a name; decorates its `fit`.
+def register(name: str, *, summary: str, label: str | None = None, **more: Any) -> Callable[[Fit], Fit]:
+    """Register a method under a name; decorates its `fit`.
 
-    See `Method` for the parameters. An installed package makes its methods known by an entry point in the
+    See `Method` for what may be given. An installed package makes its methods known by an entry point in the
     group `ascertain.methods` that names the module with the decorated function.
     """
 
-    def add(fit: Callable[..., Policy]) -> Callable[..., Policy]:
-        def same_for_all(problem: Problem, protocol: Protocol, dataset: str | None) -> Any:
-            del problem, protocol, dataset
-            return settings()
-
-        if not states or not set(states) <= {"s", "sm"}:
-            raise InputError(f"states of {name!r} are {states}; state variants are 's' and 'sm'")
-        known = _METHODS.get(name)
-        origin = (fit.__module__, fit.__qualname__)
-        if known is not None and (known.fit.__module__, known.fit.__qualname__) != origin:
-            raise InputError(f"a method {name!r} is there already, from {known.fit.__module__}")
-        _METHODS[name] = Method(
-            name, fit, summary, settings, settings_for or same_for_all, pretrain, states, keeps_rows
-        )
+    def add(fit: Fit) -> Fit:
+        method = Method(name=name, summary=summary, label=label or name, fit=fit, **more)
+        if not method.states or not set(method.states) <= {"s", "sm"}:
+            raise InputError(f"states of {name!r} are {method.states}; state variants are 's' and 'sm'")
+        _METHODS.add(method)
         return fit
 
     return add
-
-
-def get(name: str) -> Method:
-    """Give a method by its name."""
-    _load_all()
-    if name not in _METHODS:
-        near = difflib.get_close_matches(name, _METHODS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
-        raise InputError(f"no method is called {name!r}; {hint}")
-    return _METHODS[name]
-
-
-def names() -> tuple[str, ...]:
-    """Give the names of all methods."""
-    _load_all()
-    return tuple(sorted(_METHODS))
-
-
-@cache
-def _load_all() -> None:
-    for module in _OURS:
-        import_module(f"ascertain.methods.{module}")
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            entry.load()
-        except Exception as error:  # whatever is wrong with a plugin, the other methods work
-            package = entry.dist.name if entry.dist is not None else entry.value
-            warnings.warn(f"the methods of {package} could not be loaded: {error!r}", stacklevel=2)

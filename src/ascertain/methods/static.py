@@ -27,13 +27,6 @@ class Settings:
     metric: Metric = "accuracy"
 
 
-def settings_for(problem: Problem, protocol: Protocol, dataset: str | None) -> Settings:
-    """Compare routes by the metric that a dataset is scored by: macro-F1 on real ones."""
-    del problem, protocol
-    real = dataset is not None and not dataset.startswith("cube")
-    return Settings(metric="macro_f1" if real else "accuracy")
-
-
 class Static(Policy):
     """Acquires in one order, whatever the values are."""
 
@@ -58,7 +51,8 @@ class Static(Policy):
     "static",
     summary="The fixed route that is best on training data.",
     settings=Settings,
-    settings_for=settings_for,
+    label="static route",
+    kind="baseline",
 )
 def fit(
     key: PRNGKeyArray,

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.checks import check_rate
-from ascertain.errors import InputError
+from ascertain.missingness.registry import MechanismPart, register
 from ascertain.problem import Problem, Table
 
 DRIVER_FRACTION = 0.3  # of the actions, under MAR and logistic MNAR
@@ -70,6 +70,9 @@ class Mechanism(eqx.Module):
         return table.with_cells(table.x, available)
 
 
+@register(
+    "mcar", summary="Completely at random: every action, independently, at the same rate.", label="MCAR"
+)
 class MCAR(Mechanism):
     """Missing completely at random: every action, independently, at the same rate."""
 
@@ -87,6 +90,9 @@ class MCAR(Mechanism):
         return jnp.full((x.shape[0], self.reveals.shape[0]), self.rate)
 
 
+@register(
+    "mar", summary="At random: some actions, always there, drive the missingness of the others.", label="MAR"
+)
 class MAR(Mechanism):
     """Missing at random: some actions, always there, drive the missingness of the others."""
 
@@ -106,6 +112,11 @@ class MAR(Mechanism):
         return jnp.where(self.driver[None], 0.0, missing)
 
 
+@register(
+    "mnar_logistic",
+    summary="Not at random: as mar, but what drives goes missing too.",
+    label="MNAR (logistic)",
+)
 class LogisticMNAR(Mechanism):
     """Missing not at random: as MAR, but the drivers go missing too, completely at random."""
 
@@ -126,6 +137,11 @@ class LogisticMNAR(Mechanism):
         return jnp.where(self.driver[None], self.rate, missing)
 
 
+@register(
+    "mnar_self",
+    summary="Not at random: each action goes missing by its own values.",
+    label="MNAR (self-masking)",
+)
 class SelfMNAR(Mechanism):
     """Missing not at random: each action goes missing by its own values."""
 
@@ -145,23 +161,13 @@ class SelfMNAR(Mechanism):
         return jax.nn.sigmoid(x @ self.weights + self.intercepts[None])
 
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    "mcar": MCAR,
-    "mar": MAR,
-    "mnar_logistic": LogisticMNAR,
-    "mnar_self": SelfMNAR,
-}
-
-
-def mechanism(name: str) -> type[Mechanism]:
-    """Give a mechanism by its name."""
-    if name not in MECHANISMS:
-        raise InputError(f"no mechanism is called {name!r}; there are {', '.join(MECHANISMS)}")
-    return MECHANISMS[name]
-
-
 def mask_tables(
-    key: PRNGKeyArray, mechanism: type[Mechanism], problem: Problem, train: Table, valid: Table, rate: Any
+    key: PRNGKeyArray,
+    mechanism: type[Mechanism] | MechanismPart,
+    problem: Problem,
+    train: Table,
+    valid: Table,
+    rate: Any,
 ) -> tuple[Table, Table]:
     """Fit a mechanism on training data and hide cells of training and validation data with it."""
     fitting, training, validating = jr.split(key, 3)

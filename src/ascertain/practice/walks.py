@@ -11,9 +11,8 @@ from jaxtyping import Int
 
 from ascertain.estimator.advisor import Advisor
 from ascertain.evaluation import curves as evaluation
-from ascertain.evaluation.partial_rollouts import label_free
 from ascertain.problem import Table
-from ascertain.restoration import restore
+from ascertain.restoration import label_free, restore
 
 MOST_ROWS = 2048
 

@@ -1,6 +1,6 @@
 """The fixed predictor: class probabilities from any subset of the features, trained once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -10,9 +10,11 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP, dropout_masks
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.errors import InputError
+from ascertain.predictors.registry import register
 from ascertain.problem import Problem, Table
 
 
@@ -38,28 +40,9 @@ class Settings:
     hidden: tuple[int, ...] = (128, 128)
     learning_rate: float = 1e-3
 
-
-_CUBE = Settings(epochs=2000, batch_size=128, dropout=0.1)
-_LARGE = Settings(epochs=300, batch_size=128, dropout=0.1)
-
-# The reference's, by dataset; what is not listed has the default. The last three are our choice: MAGIC and
-# the NHANES tables are of the size that the reference trains for some hundred epochs, and PhysioNet's row
-# is the reference's own.
-SETTINGS: dict[str, Settings] = {
-    **dict.fromkeys(("cube", "cube_nm", "cube_nuc"), _CUBE),
-    **dict.fromkeys(("cube_noiseless", "cube_nm_noiseless", "cube_nuc_noiseless"), _CUBE),
-    "miniboone": Settings(epochs=1000, batch_size=128, dropout=0.1),
-    "diabetes": _LARGE,
-    "physionet2012": Settings(epochs=100, batch_size=128, dropout=0.1),
-    "magic": _LARGE,
-    "nhanes_i": Settings(epochs=100, batch_size=128, dropout=0.1),
-    "nhanes_t2d": Settings(epochs=100, batch_size=128, dropout=0.1),
-}
-
-
-def settings_for(dataset: str) -> Settings:
-    """Give the settings for a dataset of the catalog."""
-    return SETTINGS.get(dataset, Settings())
+    def shortened(self, effort: Effort, n_rows: int) -> "Settings":
+        """Train for as many updates as an effort allows."""
+        return replace(self, epochs=effort.epochs(effort.predictor_updates, n_rows, self.batch_size))
 
 
 class MaskedMLP(eqx.Module):
@@ -74,6 +57,12 @@ class MaskedMLP(eqx.Module):
         return jax.nn.softmax(self.network(_inputs(x, observed)))
 
 
+@register(
+    "mlp",
+    summary="The paper's fixed predictor: a network on values and mask.",
+    label="MLP",
+    settings=Settings,
+)
 def fit_predictor(
     key: PRNGKeyArray,
     problem: Problem,

@@ -1,4 +1,8 @@
-"""From a dataset to a trained and scored policy."""
+"""The one pipeline from data to a trained and scored policy: stages, keys, presets.
 
-from ascertain.recipe.pipeline import Recipe as Recipe
-from ascertain.recipe.pipeline import train_policy as train_policy
+Studies, `ascertain train` and `AcquisitionClassifier` all train through it.
+"""
+
+from ascertain.recipe.training import Recipe as Recipe
+from ascertain.recipe.training import Trained as Trained
+from ascertain.recipe.training import train_policy as train_policy

@@ -9,7 +9,12 @@ from ascertain.restoration.impute import fit_sklearn as fit_sklearn
 from ascertain.restoration.pvae import PVAE as PVAE
 from ascertain.restoration.pvae import PVAERestorer as PVAERestorer
 from ascertain.restoration.pvae import fit_pvae as fit_pvae
+from ascertain.restoration.registry import RestorerPart as RestorerPart
+from ascertain.restoration.registry import get as get
+from ascertain.restoration.registry import names as names
+from ascertain.restoration.registry import register as register
 from ascertain.restoration.restorer import Restorer as Restorer
+from ascertain.restoration.restorer import label_free as label_free
 from ascertain.restoration.restorer import restore as restore
 from ascertain.restoration.treatments import TREATMENTS as TREATMENTS
 from ascertain.restoration.treatments import Treatment as Treatment

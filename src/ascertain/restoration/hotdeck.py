@@ -9,7 +9,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.checks import check_count
 from ascertain.problem import Problem, Table
+from ascertain.registry import NoSettings
 from ascertain.restoration.impute import MeanFill, fit_mean
+from ascertain.restoration.registry import register
 
 MAX_DONORS = 2000  # rows that nearest neighbours are looked for among
 
@@ -38,6 +40,12 @@ class HotDeck(eqx.Module):
         from_donor = jnp.take_along_axis(self.donors.x, donor[:, action], axis=0)
         has_donor = reveals.any(axis=0) & self._readable().any(axis=0)[action]
         return jnp.where(has_donor[None], from_donor, self.means.draw(key, table))
+
+    def label_free(self) -> "HotDeck":
+        """Draw donors of any class: with one class for all, every donor is of the row's class."""
+        one_class = jnp.zeros_like(self.donors.y)
+        free: HotDeck = eqx.tree_at(lambda deck: deck.donors.y, self, one_class)
+        return free
 
     def _readable(self) -> Bool[Array, "donors actions"]:
         return self.problem.readable(self.donors.available)
@@ -110,6 +118,21 @@ def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: i
             kept = jr.choice(key, table.x.shape[0], (MAX_DONORS,), replace=False)
             table = table.take(kept)
     return HotDeck(problem.without_names(), table, means, neighbours)
+
+
+@register(
+    "hotdeck",
+    summary="Hot deck: takes what a row lacks from a random training row of its class.",
+    label="hot deck",
+    label_free=True,
+    keeps_rows=True,
+)
+def fit_restorer(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> HotDeck:
+    """Keep all training rows as donors."""
+    del valid, settings
+    return fit_hotdeck(key, problem, train)
 
 
 def _below(uniform: Float[Array, "..."], size: Int[Array, "..."]) -> Int[Array, "..."]:

@@ -10,7 +10,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from sklearn.base import clone
 
 from ascertain.errors import InputError
-from ascertain.problem import Table
+from ascertain.problem import Problem, Table
+from ascertain.registry import NoSettings
+from ascertain.restoration.registry import register
 
 
 class MeanFill(eqx.Module):
@@ -19,15 +21,33 @@ class MeanFill(eqx.Module):
     means: Float[Array, " features"]
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
-        """Give the means."""
+        """Return the means."""
         del key
         return jnp.broadcast_to(self.means[None], table.x.shape)
+
+    def label_free(self) -> "MeanFill":
+        """Means do not depend on labels."""
+        return self
 
 
 def fit_mean(table: Table) -> MeanFill:
     """Take the means of the available cells."""
     counts = table.available.sum(axis=0)
     return MeanFill(jnp.where(table.available, table.x, 0.0).sum(axis=0) / jnp.maximum(counts, 1))
+
+
+@register(
+    "mean",
+    summary="The mean of each column's available training values.",
+    label="mean",
+    label_free=True,
+)
+def fit_mean_restorer(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> MeanFill:
+    """Take the means of the available cells."""
+    del key, problem, valid, settings
+    return fit_mean(train)
 
 
 class SklearnImputer:
@@ -61,6 +81,39 @@ def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer
         copy.set_params(keep_empty_features=True)  # else columns would be dropped
     copy.fit(_rows(table, table.n_classes))
     return fitted
+
+
+@register(
+    "iterative",
+    summary="scikit-learn's IterativeImputer: chained Bayesian regressions, drawn from posteriors.",
+    label="iterative imputer",
+    on_host=True,
+)
+def fit_iterative(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> SklearnImputer:
+    """Fit scikit-learn's chained regressions."""
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    del problem, valid, settings
+    return fit_sklearn(key, IterativeImputer(sample_posterior=True, tol=0.0), train)
+
+
+@register(
+    "knn",
+    summary="scikit-learn's KNNImputer: the mean of the nearest rows that have the value.",
+    label="nearest neighbours' mean",
+    on_host=True,
+)
+def fit_knn(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> SklearnImputer:
+    """Keep the training rows for scikit-learn's nearest neighbours."""
+    from sklearn.impute import KNNImputer
+
+    del problem, valid, settings
+    return fit_sklearn(key, KNNImputer(), train)
 
 
 def _rows(table: Table, n_classes: int) -> Float[np.ndarray, "instances columns"]:

@@ -4,6 +4,7 @@ A row is a set of points, one per feature and one per label entry; the encoder s
 that it may see, so that any subset can be encoded.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,9 +15,12 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core import kernels
+from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.networks import MLP, Linear
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.problem import Problem, Table
+from ascertain.registry import SharedModel
+from ascertain.restoration.registry import register
 
 _LARGEST_LOG_VARIANCE = 20.0  # when sampling; the KL term is not clamped
 _SCHEDULE = Schedule(
@@ -45,16 +49,20 @@ class Settings:
     learning_rate: float = 1e-3
     schedule: Schedule = _SCHEDULE
 
-
-_PATIENT = Settings(schedule=replace(_SCHEDULE, patience=500, min_delta=1e-2))
-
-# What is not listed has the default.
-SETTINGS: dict[str, Settings] = {"cube_nm": _PATIENT, "cube_nm_noiseless": _PATIENT}
-
-
-def settings_for(dataset: str) -> Settings:
-    """Give the settings for a dataset of the catalog."""
-    return SETTINGS.get(dataset, Settings())
+    def shortened(self, effort: Effort, n_rows: int) -> "Settings":
+        """Train for as long as an effort allows."""
+        per_epoch = batches_per_epoch(n_rows, self.schedule.batch_size)
+        batches = min(effort.restorer_updates, effort.most_epochs * per_epoch)
+        per_round = max(1, min(100, batches // 10))
+        schedule = replace(
+            self.schedule,
+            batches_per_round=per_round,
+            max_rounds=math.ceil(batches / per_round),
+            track_from=0,
+            stop_from=batches // 4,
+            patience=10,
+        )
+        return replace(self, schedule=schedule)
 
 
 class Posterior(NamedTuple):
@@ -185,6 +193,62 @@ class PVAERestorer(eqx.Module):
         decoding, varying = jr.split(key)
         decoded = self.model.reconstruct(decoding, table, see_label=self.see_label)
         return decoded + self.noise[None] * jr.normal(varying, decoded.shape)
+
+    def label_free(self) -> "PVAERestorer":
+        """Draw without looking at labels."""
+        return PVAERestorer(self.model, see_label=False, noise=self.noise)
+
+
+MODEL = SharedModel("vae", "pvae", fit_pvae, Settings)
+
+
+@register(
+    "pvae",
+    summary="Partial VAE, the paper's restorer: one latent code per row, decoded without noise.",
+    label="PVAE",
+    settings=Settings,
+    label_free=True,
+    shares=MODEL,
+)
+def fit_restorer(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train: Table,
+    valid: Table,
+    *,
+    settings: Settings = Settings(),  # noqa: B008
+    pretrained: PVAE | None = None,
+) -> PVAERestorer:
+    """Fit a PVAE, unless it is given."""
+    model = fit_pvae(key, problem, train, valid, settings) if pretrained is None else pretrained
+    return PVAERestorer(model)
+
+
+@register(
+    "pvae_noise",
+    summary="Partial VAE whose draws vary about the decoder's mean as much as values do.",
+    label="PVAE with noise",
+    settings=Settings,
+    label_free=True,
+    shares=MODEL,
+)
+def fit_noisy_restorer(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train: Table,
+    valid: Table,
+    *,
+    settings: Settings = Settings(),  # noqa: B008
+    pretrained: PVAE | None = None,
+) -> PVAERestorer:
+    """Fit a PVAE, unless it is given, and the noise of its draws on validation rows.
+
+    The paper draws without noise. Then restored features tell the class too well, since they were decoded
+    from it, and several completions of a row all look alike.
+    """
+    fitting, comparing = jr.split(key)
+    model = fit_pvae(fitting, problem, train, valid, settings) if pretrained is None else pretrained
+    return PVAERestorer(model, noise=observation_noise(comparing, problem, model, valid))
 
 
 def observation_noise(

@@ -1,7 +1,7 @@
 """Computing a study on a Dask cluster: chunks are its tasks, and their results come back to this process.
 
 Only this process reads data files and writes the store, so workers need the package and nothing else: no
-shared file system. A task that dies with its worker is given to another one.
+shared file system. A task that dies with its worker is run again by another one.
 """
 
 import os
@@ -14,7 +14,8 @@ import jax
 
 from ascertain._core.checks import check_count
 from ascertain.errors import AscertainError, InputError
-from ascertain.study.programs import Done, Inputs, Program, Recipe
+from ascertain.recipe.programs import Done, Program
+from ascertain.recipe.stages import Inputs, Stage
 from ascertain.study.runners import Runner, default_width, run_program
 
 _GPU = "GPU"  # the resource that a worker with a GPU should be started with: --resources GPU=1
@@ -64,23 +65,23 @@ class DaskRunner(Runner):
         self.device = kinds[0]
         self.width = check_count("width", width or min(usual for _, usual in found.values()), least=1)
         self.host = "Dask workers"
-        self._recipes: dict[Hashable, tuple[Recipe, int]] = {}
+        self._stages: dict[Hashable, tuple[Stage, int]] = {}
         self._needs_gpu = any(_GPU in worker.get("resources", {}) for worker in self._workers().values())
 
-    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
+    def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
         """Remember what to compute; workers compile what they are given."""
         del like
-        self._recipes[name] = recipe, width
+        self._stages[name] = stage, width
 
     def ready(self, name: Hashable) -> bool:
         """Whether a program is known."""
-        return name in self._recipes
+        return name in self._stages
 
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
         """Send a chunk to a worker and wait for its results."""
-        recipe, width = self._recipes[name]
+        stage, width = self._stages[name]
         resources = {"resources": {_GPU: 1}} if self._needs_gpu else {}
-        task = self._client.submit(run_chunk, recipe, width, inputs, pure=False, **resources)
+        task = self._client.submit(run_chunk, stage, width, inputs, pure=False, **resources)
         try:
             done: Done = task.result()
         except CancelledError as error:
@@ -109,18 +110,18 @@ class DaskRunner(Runner):
         return dict(self._client.scheduler_info(n_workers=-1)["workers"])
 
 
-def run_chunk(recipe: Recipe, width: int, inputs: list[Inputs]) -> Done:
+def run_chunk(stage: Stage, width: int, inputs: list[Inputs]) -> Done:
     """Compute a chunk on a worker; programs are compiled once per worker."""
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), inputs[0])
     leaves, structure = jax.tree.flatten(shapes)
-    program = _program(recipe, width, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), structure)
+    program = _program(stage, width, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), structure)
     return run_program(program, inputs)
 
 
 @cache
-def _program(recipe: Recipe, width: int, leaves: tuple[Any, ...], structure: Any) -> Program:
+def _program(stage: Stage, width: int, leaves: tuple[Any, ...], structure: Any) -> Program:
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
-    program = Program(recipe, jax.tree.unflatten(structure, shapes), width)
+    program = Program(stage, jax.tree.unflatten(structure, shapes), width)
     program.lower()
     program.compile()
     return program
@@ -131,7 +132,7 @@ def _describe() -> tuple[str, int]:
 
 
 def _local_workers() -> int:
-    """Give one worker per two cores."""
+    """One worker per two cores."""
     return max(1, (os.cpu_count() or 1) // 2)
 
 

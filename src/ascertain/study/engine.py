@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from ascertain.errors import AscertainError
 from ascertain.evaluation.routes import route_structure
-from ascertain.study.costs import chunk_seconds
+from ascertain.recipe.jobs import Job
+from ascertain.recipe.programs import Done, run_on_host
+from ascertain.study.costs import chunk_seconds, stage_rank
 from ascertain.study.file import Study, study_text, write_study
-from ascertain.study.jobs import STAGES, Job
-from ascertain.study.materials import Materials
-from ascertain.study.programs import Done
+from ascertain.study.grid import Grid
 from ascertain.study.records import TABLES, assemble, cell_record, details_of, routes_record
 from ascertain.study.runners import LocalRunner, OutOfMemoryError, Runner
 from ascertain.study.store import Store
@@ -51,6 +51,7 @@ class _Group:
     name: tuple[Any, ...]
     label: str
     width: int
+    on_host: bool  # whether this is the host's work, without a program
     waiting: list[Job]
     running: set[str] = field(default_factory=set)  # the jobs' ids
 
@@ -61,11 +62,6 @@ class _Chunk(NamedTuple):
     group: _Group
     jobs: list[Job]
     width: int
-
-    @property
-    def is_routes(self) -> bool:
-        """Whether this is work of the host, without a program."""
-        return self.jobs[0].stage == "routes"
 
 
 def run_study(
@@ -105,21 +101,20 @@ def run_study(
     """
     start = time.perf_counter()
     runner = runner or LocalRunner()
-    materials = Materials(study, data_dir, runner.width)
+    grid = Grid(study, data_dir, runner.width)
     store = Store(folder)
     store.open()
     try:
-        run = _Run(materials, store, runner, mix, on_progress, on_warning)
+        run = _Run(grid, store, runner, mix, on_progress, on_warning)
         deadline = math.inf if stop_after is None else start + stop_after
         _begin_with(study, folder)
         try:
             run.go(deadline)
         finally:
             runner.close()
-            assemble(store, materials.grid)
-        cells = materials.grid.cells
-        finished = sum(job.id in run.finished for job in cells)
-        return Summary(len(cells), finished, len(run.failed), time.perf_counter() - start)
+            assemble(store, grid)
+        finished = sum(job.id in run.finished for job in grid.cells)
+        return Summary(len(grid.cells), finished, len(run.failed), time.perf_counter() - start)
     finally:
         store.close()
 
@@ -129,15 +124,15 @@ class _Run:
 
     def __init__(
         self,
-        materials: Materials,
+        grid: Grid,
         store: Store,
         runner: Runner,
         mix: bool,
         on_progress: Callable[[Progress], object],
         on_warning: Callable[[str], object],
     ):
-        self.materials, self.store, self.runner, self.mix = materials, store, runner, mix
-        self.grid = materials.grid
+        self.grid, self.materials = grid, grid.materials
+        self.store, self.runner, self.mix = store, runner, mix
         self._on_progress, self._warn = on_progress, on_warning
         self.finished: set[str] = set()
         self.failed: dict[str, str] = {}
@@ -183,7 +178,7 @@ class _Run:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _missing(self) -> list[Job]:
-        """Give the jobs to compute: unfinished cells and whatever unfinished job they need."""
+        """The jobs to compute: unfinished cells and routes, and whatever unfinished job they need."""
         wanted: dict[str, Job] = {}
 
         def visit(job: Job) -> None:
@@ -204,9 +199,10 @@ class _Run:
         """
         found: dict[tuple[Any, ...], _Group] = {}
         for job in jobs:
+            on_host = self.materials.on_host(job)
             name = ("routes", job.dataset) if job.stage == "routes" else self.materials.group(job)
             if name not in found:
-                found[name] = _Group(name, _label(job), 1 if job.stage == "routes" else self.runner.width, [])
+                found[name] = _Group(name, _label(job), 1 if on_host else self.runner.width, on_host, [])
             found[name].waiting.append(job)
         for group in found.values():
             # What others of the group wait for comes first: what is left over fills up their chunk.
@@ -215,39 +211,40 @@ class _Run:
 
         def rank(group: _Group) -> tuple[int, float]:
             job = group.waiting[0]
-            return STAGES.index(job.stage), -chunk_seconds(job, self.materials, group.width)
+            return stage_rank(job), -chunk_seconds(job, self.materials, group.width)
 
         return sorted(found.values(), key=rank)
 
     def _prepare(self, group: _Group) -> None:
-        job = group.waiting[0]
-        if job.stage != "routes":
+        if not group.on_host:
+            job = group.waiting[0]
             like = partial(self.materials.like, job)
-            self.runner.prepare((group.name, group.width), self.materials.recipe(job), like, group.width)
+            self.runner.prepare((group.name, group.width), self.materials.stage(job), like, group.width)
 
     def _begin(self, running: list[_Chunk], idle: bool) -> list[_Chunk]:
         """Choose chunks to compute: of the first groups whose program and inputs are there.
 
         Where there is nothing else to do (`idle`), a chunk need not wait until it could be fuller.
         """
-        places = self.runner.places - sum(not chunk.is_routes for chunk in running)
-        # Routes are sampled in Python, which would hold up the tracing of programs.
+        places = self.runner.places - sum(not chunk.group.on_host for chunk in running)
+        # The host's work would hold up the tracing of programs; but others may be waiting for it.
         all_traced = all(self._is_ready(group) for group in self._groups)
-        host_is_free = all_traced and not any(chunk.is_routes for chunk in running)
+        host_is_free = not any(chunk.group.on_host for chunk in running)
         chunks = []
         for group in self._groups:
             if not group.waiting:
                 continue
-            is_routes = group.waiting[0].stage == "routes"
-            if is_routes and not host_is_free:
-                continue
-            if not is_routes and (places == 0 or not self._is_ready(group)):
+            if group.on_host:
+                wait_for_programs = group.waiting[0].stage == "routes" and not all_traced
+                if wait_for_programs or not host_is_free:
+                    continue
+            elif places == 0 or not self._is_ready(group):
                 continue
             jobs = self._reserve(group, idle)
             if jobs:
                 chunks.append(_Chunk(group, jobs, group.width))
-                host_is_free &= not is_routes
-                places -= not is_routes
+                host_is_free &= not group.on_host
+                places -= not group.on_host
         return chunks
 
     def _reserve(self, group: _Group, idle: bool) -> list[Job]:
@@ -272,14 +269,17 @@ class _Run:
 
     def _compute(self, chunk: _Chunk) -> None:
         """Compute a chunk and keep its results; runs in a thread."""
-        if chunk.is_routes:
+        if chunk.jobs[0].stage == "routes":
             self._routes(chunk.jobs[0])
             return
         inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
-        self._keep(chunk, self.runner.run((chunk.group.name, chunk.width), inputs))
+        if chunk.group.on_host:
+            self._keep(chunk, run_on_host(self.materials.stage(chunk.jobs[0]), inputs[0]))
+        else:
+            self._keep(chunk, self.runner.run((chunk.group.name, chunk.width), inputs))
 
     def _finish(self, chunk: _Chunk, error: BaseException | None) -> None:
-        """Note what became of a chunk."""
+        """Record how a chunk ended."""
         group = chunk.group
         group.running -= {job.id for job in chunk.jobs}
         if error is None:
@@ -294,7 +294,7 @@ class _Run:
         self._report("")
 
     def _fail(self, chunk: _Chunk, error: Exception) -> None:
-        """Write down why the jobs of a chunk failed, but for those that were kept before it did."""
+        """Record why the jobs of a chunk failed, but for those that were kept before it did."""
         message = "".join(traceback.format_exception_only(error)).strip()
         for job in chunk.jobs:
             if self._accept(job):
@@ -323,17 +323,7 @@ class _Run:
             if job.stage != "fit":
                 self.store.save_artefact(job, result, details)
                 continue
-            record = cell_record(
-                job,
-                self.materials.datasets[job.dataset],
-                self.materials.part(job.dataset, job.split).scored,
-                result,
-                details,
-                protocol=self.grid.study.protocol,
-                shortened=self.grid.shortened(job),
-                restoration_rmse=self.materials.restoration_error(job, self._load),
-            )
-            self.store.save_record(job, record)
+            self.store.save_record(job, cell_record(job, self.grid, result, self._load, details))
 
     def _routes(self, job: Job) -> None:
         """Measure the structure of a split's routes, on the host."""
@@ -382,14 +372,14 @@ class _Run:
         )
 
     def _is_ready(self, group: _Group) -> bool:
-        return group.name[0] == "routes" or self.runner.ready((group.name, group.width))
+        return group.on_host or self.runner.ready((group.name, group.width))
 
     def _stuck(self) -> bool:
         """Whether all that is left needs jobs that have failed."""
         return all(self._hopeless(job) for group in self._groups for job in group.waiting)
 
     def _look_for_others(self) -> None:
-        """Note what other runs on this store have finished."""
+        """Take up what other runs on this store have finished."""
         for group in self._groups:
             for job in list(group.waiting):
                 if self._accept(job):
@@ -401,14 +391,14 @@ class _Run:
 
 
 def _all_needs(job: Job) -> Iterator[Job]:
-    """Give the jobs that a job needs, and those that they need."""
+    """The jobs that a job needs, and those that they need."""
     for need in job.needs:
         yield need
         yield from _all_needs(need)
 
 
 def _label(job: Job) -> str:
-    """Say what a job's group does, in a word or two."""
+    """What a job's group does, in a word or two."""
     what = (
         f"{job.method} ({job.state})"
         if job.state

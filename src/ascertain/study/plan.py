@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ascertain.study.costs import chunk_memory, chunk_seconds, cost_of, kind_of_device, work_of
+from ascertain.recipe.jobs import Job
+from ascertain.recipe.materials import Materials
+from ascertain.study.costs import chunk_memory, chunk_seconds, cost_of, kind_of_device, stage_rank, work_of
 from ascertain.study.file import Study
-from ascertain.study.jobs import STAGES, Job
-from ascertain.study.materials import Materials
+from ascertain.study.grid import Grid
 from ascertain.study.runners import default_width
 
 
@@ -37,19 +38,19 @@ class Plan(NamedTuple):
 def plan_study(study: Study, width: int | None = None, data_dir: Path | None = None) -> Plan:
     """Count cells, programs and chunks, and estimate memory and time on this process's device."""
     width = width or default_width()
-    materials = Materials(study, data_dir)
-    grid = materials.grid
+    grid = Grid(study, data_dir)
+    materials = grid.materials
     groups: dict[tuple[str, Any], list[Job]] = {}
     for job in grid.jobs:
-        name = ("routes",) if job.stage == "routes" else materials.group(job)
+        name: Any = ("routes",) if job.stage == "routes" else materials.group(job)
         groups.setdefault((work_of(job), name), []).append(job)
     rows = []
-    for work in sorted({work for work, _ in groups}, key=_order):
+    for work in dict.fromkeys(work for work, _ in sorted(groups, key=lambda g: stage_rank(groups[g][0]))):
         parts = [jobs for (other, _), jobs in groups.items() if other == work]
         rows.append(_row(work, parts, materials, width))
     running = sum(row.seconds for row in rows)
     cores = min(os.cpu_count() or 1, 16)
-    compiling = sum(row.programs * cost_of(row.stage).compiling for row in rows) / cores
+    compiling = sum(cost_of(jobs[0]).compiling for jobs in groups.values()) / cores
     # Compilation runs beside the device, but on processor cores it competes with the work itself.
     seconds = max(running, compiling) + min(running, compiling) * (0.3 if kind_of_device() == "gpu" else 1.0)
     counts = Counter(job.stage for job in grid.jobs)
@@ -63,18 +64,13 @@ def plan_study(study: Study, width: int | None = None, data_dir: Path | None = N
 
 
 def _row(work: str, groups: list[list[Job]], materials: Materials, width: int) -> Row:
-    width = 1 if work == "routes" else width
+    width = 1 if materials.on_host(groups[0][0]) else width
     chunks = [math.ceil(len(jobs) / width) for jobs in groups]
     seconds = sum(
         n * chunk_seconds(jobs[0], materials, width) for n, jobs in zip(chunks, groups, strict=True)
     )
     memory = max(chunk_memory(jobs[0], materials, width) for jobs in groups)
     return Row(work, sum(map(len, groups)), len(groups), sum(chunks), memory, seconds)
-
-
-def _order(work: str) -> int:
-    stage = "pretrain" if work.endswith("pretraining") else work if work in STAGES else "fit"
-    return STAGES.index(stage)
 
 
 def size(count: float) -> str:

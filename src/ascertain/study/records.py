@@ -10,13 +10,13 @@ import pandas as pd
 
 from ascertain._core.files import replacing
 from ascertain._core.version import __version__
-from ascertain.datasets.dataset import Dataset
-from ascertain.evaluation import curves as evaluation
-from ascertain.evaluation.curves import Outcomes
 from ascertain.evaluation.routes import RouteStructure
-from ascertain.problem import Table
-from ascertain.study.jobs import IDENTITY, Grid, Job
-from ascertain.study.programs import Done
+from ascertain.recipe.jobs import IDENTITY, Job
+from ascertain.recipe.materials import Load
+from ascertain.recipe.programs import Done
+from ascertain.recipe.scoring import complete_scores, incomplete_scores, shares_of_actions
+from ascertain.recipe.stages import Fitted
+from ascertain.study.grid import Grid
 from ascertain.study.runners import Runner
 from ascertain.study.store import Store
 
@@ -28,7 +28,7 @@ _SHARE_DIGITS = 6
 
 
 def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str, Any]:
-    """Say how a chunk was computed, for each of its jobs.
+    """How a chunk was computed, for each of its jobs.
 
     A job's seconds are those of one place of the chunk, so that they do not depend on how full it was.
     """
@@ -48,35 +48,31 @@ def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str,
     }
 
 
-def cell_record(
-    job: Job,
-    dataset: Dataset,
-    scored: Table,
-    result: tuple[Outcomes, Any],
-    details: dict[str, Any],
-    *,
-    protocol: str,
-    shortened: bool,
-    restoration_rmse: float,
-) -> dict[str, Any]:
-    """Score a policy's outcomes, and give all that is kept of a cell."""
-    reached, probabilities = result
-    frame = evaluation.scores(reached, probabilities, scored.y)
-    frame.insert(0, "budget", [float(budget) for budget in dataset.budgets])
-    column = "accuracy" if dataset.metric == "accuracy" else "f1"
-    frame.insert(1, "score", frame[column])
-    largest = int(np.argmax(dataset.budgets))
-    shares = np.round(np.asarray(reached.frequencies[largest], np.float64), _SHARE_DIGITS)
+def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[str, Any]) -> dict[str, Any]:
+    """Score a fitted policy, and collect all that is kept of a cell."""
+    materials = grid.materials
+    dataset, part = materials.datasets[job.dataset], materials.part(job.dataset, job.split)
+    shares: list[Any] = []
+    if materials.has_holes(job.dataset):
+        predictor = job.needed("predictor")
+        assert predictor is not None
+        own = (fitted.policy, load(predictor), part.train, part.scored, materials.protocol, job.seed)
+        frame = incomplete_scores(job.key, dataset, *own)
+    else:
+        frame = complete_scores(dataset, part.scored, fitted)
+        shares = np.round(shares_of_actions(dataset, fitted), _SHARE_DIGITS).tolist()
+    if grid.study.scored == "test" or "estimator" in frame:
+        frame["scored"] = "test"
     return {
         **job.identity(),
-        "protocol": protocol,
+        "protocol": grid.study.protocol,
         "train_budget": float(str(np.asarray(dataset.problem.budget))),
         "metric": dataset.metric,
-        "shortened": shortened,
-        "restoration_rmse": _number(restoration_rmse),
+        "shortened": grid.shortened(job),
+        "restoration_rmse": _number(materials.restoration_error(job, load)),
         "scores": [{k: _number(v) for k, v in row.items()} for row in frame.to_dict("records")],
         "actions": list(dataset.problem.action_names or map(str, range(dataset.problem.n_actions))),
-        "shares": shares.tolist(),
+        "shares": shares,
         "settings": repr(job.settings),
         "details": details,
     }
@@ -85,7 +81,7 @@ def cell_record(
 def routes_record(
     job: Job, found: RouteStructure, budget: float, protocol: str, details: dict[str, Any]
 ) -> dict[str, Any]:
-    """Give what is kept of a split's route structure."""
+    """All that is kept of a split's route structure."""
     numbers = {name: _number(getattr(found, name)) for name in ("v_static", "sensitivity", "overlap")}
     own = {"dataset": job.dataset, "split": job.split, "protocol": protocol, "budget": budget}
     return {**own, **numbers, "routes": found.routes, "details": details}
@@ -125,7 +121,9 @@ def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
         after |= {name: record["details"][name] for name in ("width", "device")}
         shared = {"train_budget": record["train_budget"], "metric": record["metric"]}
         rows += [{**own, "budget": row["budget"], **shared, **row, **after} for row in record["scores"]]
-    return _sorted(pd.DataFrame(rows), "budget").astype({"restoration_rmse": float} if rows else {})
+    return _sorted(pd.DataFrame(rows), "budget", "estimator").astype(
+        {"restoration_rmse": float} if rows else {}
+    )
 
 
 def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
@@ -173,6 +171,8 @@ def _without(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Make a number that JSON knows; NaN is None."""
+    """What JSON knows of a value: a text, or a number, with None for NaN."""
+    if isinstance(value, str):
+        return value
     number = float(value) if not isinstance(value, int | np.integer) else int(value)
     return None if number != number else number

@@ -14,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import jax
 
 from ascertain._core.checks import check_count
-from ascertain.study.programs import Done, Inputs, Program, Recipe
+from ascertain.recipe.programs import Done, Program
+from ascertain.recipe.stages import Inputs, Stage
 
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
 # processor cores one replicate keeps them busy.
@@ -39,8 +40,8 @@ class Runner(ABC):
         """How many chunks to begin before one has ended."""
 
     @abstractmethod
-    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
-        """Begin to compile a program, by a name; `like` gives the shapes of its inputs."""
+    def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
+        """Begin to compile a program under a name; `like` returns the shapes of its inputs."""
 
     @abstractmethod
     def ready(self, name: Hashable) -> bool:
@@ -82,11 +83,11 @@ class LocalRunner(Runner):
         """One is computed, one's inputs are made, and one's results are written."""
         return 3
 
-    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
+    def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
         """Begin to compile a program in a thread."""
         ready: Future[Program] = Future()
         self._programs[name] = ready
-        self._tracer.submit(self._build, ready, recipe, like, width)
+        self._tracer.submit(self._build, ready, stage, like, width)
 
     def ready(self, name: Hashable) -> bool:
         """Whether a program is compiled."""
@@ -103,8 +104,8 @@ class LocalRunner(Runner):
         self._tracer.shutdown(wait=False, cancel_futures=True)
         self._compilers.shutdown(wait=False, cancel_futures=True)
 
-    def _build(self, ready: Future[Program], recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
-        """Trace a program and leave the rest to the compilers; what goes wrong is told to who runs it."""
+    def _build(self, ready: Future[Program], stage: Stage, like: Callable[[], Inputs], width: int) -> None:
+        """Trace a program and leave the rest to the compilers; errors are raised where it is run."""
 
         def compile_it() -> None:
             try:
@@ -114,7 +115,7 @@ class LocalRunner(Runner):
                 ready.set_exception(error)
 
         try:
-            program = Program(recipe, like(), width)
+            program = Program(stage, like(), width)
             program.lower()
             self._compilers.submit(compile_it)
         except Exception as error:
@@ -122,12 +123,12 @@ class LocalRunner(Runner):
 
 
 def default_width() -> int:
-    """Give the replicates per program that suit this process's device."""
+    """Replicates per program that suit this process's device."""
     return WIDTHS.get(jax.default_backend(), WIDTHS["cpu"])
 
 
 def run_program(program: Program, inputs: list[Inputs]) -> Done:
-    """Run a program, telling a lack of memory from other errors."""
+    """Run a program; a lack of memory raises `OutOfMemoryError`."""
     memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     # Asked of the whole, not of what is free at the moment: a width should not depend on the moment.
     if memory is not None and program.width > 1 and program.total_bytes > _USABLE_MEMORY * memory:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ascertain.errors import StoreError
+from ascertain.recipe.jobs import Job
 from ascertain.study.file import read_study
-from ascertain.study.jobs import Job
-from ascertain.study.materials import Materials
+from ascertain.study.grid import Grid
 from ascertain.study.store import Store
 
 
@@ -34,8 +34,7 @@ def status_of(folder: Path, data_dir: Path | None = None) -> Status:
     file = folder / "study.toml"
     if not file.is_file():
         raise StoreError(f"{folder} is not the folder of a study: it has no study.toml")
-    materials = Materials(read_study(file), data_dir)
-    grid, store = materials.grid, Store(folder)
+    grid, store = Grid(read_study(file), data_dir), Store(folder)
     failures = {job.id: error for job in grid.jobs if (error := store.failure(job)) is not None}
     states = {job.id: _state(store, job, failures) for job in grid.cells}
     found = [record for job in grid.cells if (record := store.record(job)) is not None]

@@ -26,7 +26,7 @@ from safetensors.numpy import save
 
 from ascertain._core.files import replacing
 from ascertain.errors import StoreError
-from ascertain.study.jobs import Job
+from ascertain.recipe.jobs import Job
 
 _OPEN: set[Path] = set()  # folders that this process is at work in
 _RECORDED = ("fit", "routes")  # stages whose results are records; those of the others are arrays

@@ -63,7 +63,7 @@ class Trial:
         self.cases = (plain(n_actions), grouped(n_actions), incomplete(n_actions))
         self.others = (other(n_actions, seed=3), other(n_actions, seed=4))
         self.probes = tuple(probe(case, seed) for seed, case in enumerate(self.cases))
-        default = method.settings_for(self.cases[0].problem, protocol, None)
+        default = method.completed(method.settings(), self.cases[0].problem, protocol)
         self.settings = default if settings is None else settings
         self.traces = 0
         self.static: Any = None  # what all policies have in common: the parts that are no arrays

@@ -1,0 +1,29 @@
+"""Random keys, made from what a thing is: never from where it sits, nor from its data."""
+
+import hashlib
+import json
+
+import numpy as np
+from jaxtyping import UInt32
+
+
+def key_data(
+    stage: str,
+    *,
+    seed: int,
+    dataset: str = "",
+    split: int = 0,
+    treatment: str = "",
+    restorer: str = "",
+    mechanism: str = "",
+    rate: float = 0.0,
+    method: str = "",
+    state: str = "",
+) -> UInt32[np.ndarray, " 2"]:
+    """The data of a random key, for `jax.random.wrap_key_data`; what does not apply to a stage is left out.
+
+    Masks do not depend on the rate through their key: what is missing at a rate is missing at higher ones.
+    """
+    shown = "" if stage == "mask" else repr(rate)
+    name = json.dumps([seed, stage, dataset, split, treatment, restorer, mechanism, shown, method, state])
+    return np.frombuffer(hashlib.sha256(name.encode()).digest()[:8], np.uint32)

@@ -1,0 +1,79 @@
+"""Scores of a fitted policy at every budget, on complete rows or by estimates from rows with holes."""
+
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+import pandas as pd
+
+from ascertain.datasets.dataset import Dataset
+from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.incomplete import evaluate_incomplete
+from ascertain.policy import Policy
+from ascertain.problem import Table
+from ascertain.protocol import Protocol
+from ascertain.recipe.stages import Fitted
+from ascertain.restoration import fit_hotdeck
+
+_DRAWING = 2  # folded into a cell's key for the draws of incomplete evaluation
+
+
+def score_column(dataset: Dataset) -> str:
+    """The metric that a dataset is scored by, as tables of scores call it."""
+    return "accuracy" if dataset.metric == "accuracy" else "f1"
+
+
+def complete_scores(dataset: Dataset, scored: Table, fitted: Fitted) -> pd.DataFrame:
+    """One row per budget: `budget`, the dataset's `score`, and all other metrics."""
+    frame = evaluation.scores(fitted.outcomes, fitted.probabilities, scored.y)
+    frame.insert(0, "budget", [float(budget) for budget in dataset.budgets])
+    frame.insert(1, "score", frame[score_column(dataset)])
+    return frame
+
+
+def incomplete_scores(
+    key_data: Any,
+    dataset: Dataset,
+    policy: Policy,
+    predictor: Any,
+    train: Table,
+    scored: Table,
+    protocol: Protocol,
+    seed: int,
+) -> pd.DataFrame:
+    """Estimates from rows with holes that were used in neither training nor selection.
+
+    All policies are judged by the same futures, those of a hot deck of the training rows.
+
+    Returns
+    -------
+    DataFrame
+        One row per budget and `estimator` (`ipw`, `dr`): `score` with its interval from `score_low` to
+        `score_high`, all metrics, and `effective_rows`.
+    """
+    key = jr.fold_in(jr.wrap_key_data(key_data), _DRAWING)
+    found = evaluate_incomplete(
+        policy,
+        dataset.problem,
+        scored,
+        predictor,
+        restorer=fit_hotdeck(key, dataset.problem, train),
+        protocol=protocol,
+        budgets=[float(budget) for budget in dataset.budgets],
+        key=key,
+        max_rows=None,
+        seed=seed,
+    )
+    by = ["budget", "estimator"]
+    wide = found.pivot(index=by, columns="metric", values="estimate")
+    own = found[found["metric"] == score_column(dataset)].set_index(by)
+    wide.insert(0, "score", own["estimate"])
+    wide.insert(1, "score_low", own["low"])
+    wide.insert(2, "score_high", own["high"])
+    wide["effective_rows"] = own["effective_rows"]
+    return wide.rename_axis(columns=None).reset_index()
+
+
+def shares_of_actions(dataset: Dataset, fitted: Fitted) -> np.ndarray:
+    """The share of rows with each action at each step, at the largest budget."""
+    return np.asarray(fitted.outcomes.frequencies[int(np.argmax(dataset.budgets))], np.float64)

@@ -1,0 +1,139 @@
+"""One registry for every kind of part: methods, restorers, mechanisms, datasets and predictors.
+
+Each kind has a package with the same three verbs, `register`, `get` and `names`, and an entry-point group of
+the package's name, by which installed packages make their parts known.
+"""
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+from ascertain.errors import InputError
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """For parts that have nothing to set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What every registered part has.
+
+    Parameters
+    ----------
+    name
+        What users type.
+    summary
+        One line about it.
+    label
+        What figures and tables call it.
+    fit
+        The registered function.
+    settings
+        The frozen dataclass of its settings, with defaults.
+    on_host
+        Whether it runs outside compiled programs, one replicate at a time, as scikit-learn's models do.
+    """
+
+    name: str
+    summary: str
+    label: str
+    fit: Callable[..., Any]
+    settings: Callable[[], Any] = NoSettings
+    on_host: bool = False
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """A model that several parts begin with; studies fit it once for all of them.
+
+    Parameters
+    ----------
+    name
+        The stage of a study that fits it.
+    settings_name
+        Its table under `[settings]` in study files.
+    fit
+        `fit(key, problem, train, valid, settings)`, pure.
+    settings
+        The dataclass of its settings.
+    """
+
+    name: str
+    settings_name: str
+    fit: Callable[..., Any]
+    settings: Callable[[], Any]
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Registry(Generic[P]):
+    """The parts of one kind by name.
+
+    Parameters
+    ----------
+    kind
+        What messages call a part: "method".
+    package
+        The package that holds ours, and the entry-point group of others: "ascertain.methods".
+    modules
+        The package's modules that register parts, in the order in which these are listed.
+    """
+
+    def __init__(self, kind: str, package: str, modules: Sequence[str]):
+        self.kind, self.package = kind, package
+        self._modules = tuple(f"{package}.{module}" for module in modules)
+        self._parts: dict[str, P] = {}
+        self._loaded = False
+
+    def add(self, part: P) -> None:
+        """Register a part; registering the same function again, as a reload does, replaces it."""
+        known = self._parts.get(part.name)
+        if known is not None and _origin(known.fit) != _origin(part.fit):
+            raise InputError(f"{self.kind} {part.name!r} is already registered by {known.fit.__module__}")
+        self._parts[part.name] = part
+
+    def get(self, name: str) -> P:
+        """Look up a part; an unknown name raises an `InputError` that suggests a known one."""
+        self._load()
+        if name not in self._parts:
+            raise InputError(f"no {self.kind} is called {name!r}; {did_you_mean(name, self.names())}")
+        return self._parts[name]
+
+    def names(self) -> tuple[str, ...]:
+        """All names: ours in the order of the documentation, then those of others."""
+        self._load()
+        own = tuple(name for name, part in self._parts.items() if part.fit.__module__ in self._modules)
+        order = {name: self._modules.index(self._parts[name].fit.__module__) for name in own}
+        others = tuple(name for name in self._parts if name not in order)
+        return (*sorted(own, key=order.__getitem__), *others)
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        for module in self._modules:
+            import_module(module)
+        for entry in entry_points(group=self.package):
+            try:
+                entry.load()
+            except Exception as error:  # a broken plugin must not take the other parts with it
+                owner = entry.dist.name if entry.dist is not None else entry.value
+                warnings.warn(f"the {self.kind}s of {owner} could not be loaded: {error!r}", stacklevel=3)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them."""
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(listed)}"
+
+
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
