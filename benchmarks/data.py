@@ -21,15 +21,14 @@ from rich.console import Console
 from rich.table import Table as Printed
 from scipy import stats
 
-from ascertain import Problem, Table
+from ascertain import Problem, Table, missingness
 from ascertain._core.compilation import replicated
 from ascertain.datasets import load
-from ascertain.missingness import MCAR, MECHANISMS, mask_tables
+from ascertain.missingness import MCAR, mask_tables
 from ascertain.predictors.masked_mlp import fit_predictor
-from ascertain.predictors.masked_mlp import settings_for as predictor_settings
+from ascertain.recipe.presets import predictor_settings, restorer_settings
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_mean, fit_pvae, restore
 from ascertain.restoration.pvae import Settings
-from ascertain.restoration.pvae import settings_for as pvae_settings
 
 console = Console(width=120)
 RATES = (0.3, 0.5, 0.7)
@@ -58,7 +57,9 @@ def masked_replicates(name: str, count: int) -> tuple[Problem, Table, Table]:
     dataset = load(name)
     problem = dataset.problem.without_names()
     splits = [dataset.split(index) for index in range(5)]
-    cells = [(s, m, r) for s in splits for m in MECHANISMS.values() for r in RATES][:count]
+    cells = [(s, m, r) for s in splits for m in map(missingness.get, missingness.names()) for r in RATES][
+        :count
+    ]
     key = jr.key(0)
     pairs = [mask_tables(key, m, problem, s.train, s.valid, r) for s, m, r in cells]
     return problem, stack(train for train, _ in pairs), stack(valid for _, valid in pairs)
@@ -66,7 +67,7 @@ def masked_replicates(name: str, count: int) -> tuple[Problem, Table, Table]:
 
 def many_pvaes(name: str, count: int) -> None:
     problem, train, valid = masked_replicates(name, count)
-    settings = pvae_settings(name)
+    settings = restorer_settings("pvae", dataset)
 
     def fit_all(keys: jax.Array, train: Table, valid: Table) -> Any:
         return replicated(lambda k, t, v: fit_pvae(k, problem, t, v, settings))(keys, train, valid)
@@ -79,7 +80,7 @@ def many_pvaes(name: str, count: int) -> None:
 
 def five_predictors(name: str) -> None:
     dataset = load(name)
-    problem, settings = dataset.problem.without_names(), predictor_settings(name)
+    problem, settings = dataset.problem.without_names(), predictor_settings(dataset)
     splits = [dataset.split(index) for index in range(5)]
     train, valid = stack(s.train for s in splits), stack(s.valid for s in splits)
 
@@ -98,7 +99,7 @@ def one_pvae(name: str) -> None:
     dataset = load(name)
     problem, split = dataset.problem.without_names(), dataset.split(0)
     train, valid = mask_tables(jr.key(0), MCAR, problem, split.train, split.valid, 0.7)
-    settings = pvae_settings(name)
+    settings = restorer_settings("pvae", dataset)
 
     def fit(settings: Settings) -> Callable[..., Any]:
         return lambda key, train, valid: fit_pvae(key, problem, train, valid, settings)
@@ -111,7 +112,7 @@ def one_pvae(name: str) -> None:
 def restoration_quality(name: str, rate: float = 0.7) -> None:
     """Compare restorers by their error on held-out observed cells of validation rows, over five splits."""
     dataset = load(name)
-    problem, settings = dataset.problem.without_names(), pvae_settings(name)
+    problem, settings = dataset.problem.without_names(), restorer_settings("pvae", dataset)
     fit = eqx.filter_jit(lambda key, train, valid: fit_pvae(key, problem, train, valid, settings))
     errors: dict[str, list[float]] = {}
     for index in range(5):

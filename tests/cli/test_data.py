@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ascertain.datasets import NAMES
+from ascertain.datasets import names
 from tests.cli.test_app import run
 
 REAL = pytest.mark.needs("data")
@@ -15,7 +15,7 @@ def test_data_list_names_every_dataset(
 ) -> None:
     assert run(monkeypatch, "data", "list") == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in NAMES)
+    assert all(name in shown for name in names())
 
 
 def test_data_show_gives_the_facts(

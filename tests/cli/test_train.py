@@ -52,7 +52,7 @@ def test_saving_training_rows_is_said(
     ("arguments", "says"),
     [
         (("train", "gdsf", "cube"), "did you mean 'gdfs'"),
-        (("train", "gdfs", "cube", "--treatment", "restord"), "there are complete, restricted, restored"),
+        (("train", "gdfs", "cube", "--treatment", "restord"), "did you mean 'restored'"),
         (("train", "gdfs", "cube", "--protocol", "papr"), "there are paper and afabench"),
         (("train", "gdfs", "cube", "--state", "sm"), "has the state variant 's'"),
     ],

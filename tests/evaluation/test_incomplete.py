@@ -22,13 +22,12 @@ from ascertain.evaluation.partial_rollouts import (
     doubly_robust_sample,
     follow,
     imagine,
-    label_free,
     step_weights,
 )
 from ascertain.evaluation.propensity import assign_folds
 from ascertain.evaluation.weighted_metrics import measure_weighted
 from ascertain.methods.baselines import Blind
-from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean, fit_sklearn
+from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean, fit_sklearn, label_free
 from ascertain.restoration.pvae import Settings
 from tests.evaluation_cases import GROUPED, IN_ORDER, LABELS, SIGNS, UNIT, LastWord, Triage
 from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, exact_scores, hide, path

@@ -24,13 +24,20 @@ from ascertain.datasets import Dataset, cube, cube_nm, cube_nuc, load
 from ascertain.missingness import (
     MAR,
     MCAR,
-    MECHANISMS,
     LogisticMNAR,
     Mechanism,
     SelfMNAR,
+    get,
     mask_tables,
-    mechanism,
+    names,
 )
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    "mcar": MCAR,
+    "mar": MAR,
+    "mnar_logistic": LogisticMNAR,
+    "mnar_self": SelfMNAR,
+}
 
 RATES = (0.0, 0.3, 0.5, 0.7)  # none, and the paper's
 SIGMAS = 5
@@ -471,9 +478,7 @@ def test_a_rate_outside_0_to_1_is_refused(kind: type[Mechanism], rate: Any) -> N
 
 
 def test_mechanisms_have_names() -> None:
-    assert {"mcar": MCAR, "mar": MAR, "mnar_logistic": LogisticMNAR, "mnar_self": SelfMNAR} == MECHANISMS
-    assert mechanism("mnar_self") is SelfMNAR
-    with pytest.raises(
-        InputError, match=r"no mechanism is called 'mnar'; there are mcar, mar, mnar_logistic"
-    ):
-        mechanism("mnar")
+    assert names()[:4] == tuple(MECHANISMS)
+    assert all(get(name).fit == kind.fit for name, kind in MECHANISMS.items())
+    with pytest.raises(InputError, match=r"no mechanism is called 'mnar_sel'; did you mean 'mnar_self'\?"):
+        get("mnar_sel")

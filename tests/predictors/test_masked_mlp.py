@@ -12,13 +12,11 @@ from sklearn.svm import LinearSVC
 
 from ascertain import InputError, Problem, Table
 from ascertain.predictors.masked_mlp import (
-    SETTINGS,
     MaskedMLP,
     Predictor,
     Settings,
     SklearnPredictor,
     fit_predictor,
-    settings_for,
 )
 
 SMALL = Settings(epochs=25, batch_size=64, dropout=0.1, hidden=(16,), learning_rate=1e-2)
@@ -162,34 +160,6 @@ def test_one_compilation_per_shape(fit: Fit) -> None:
     for seed, problem in ((0, PROBLEM), (1, costly)):
         fit(seed, separable(seed, 250, missing=0.5), separable(seed, 100), problem=problem)
     assert fit.traces == 1
-
-
-@pytest.mark.parametrize(
-    ("dataset", "epochs", "batch_size", "dropout"),
-    [
-        ("actg175", 100, 64, 0.2),
-        ("heart_disease", 100, 64, 0.2),
-        ("nhanes_mortality", 100, 64, 0.2),
-        ("cube", 2000, 128, 0.1),
-        ("cube_nm", 2000, 128, 0.1),
-        ("cube_nuc", 2000, 128, 0.1),
-        ("miniboone", 1000, 128, 0.1),
-        ("diabetes", 300, 128, 0.1),
-        ("physionet2012", 100, 128, 0.1),
-    ],
-)
-def test_settings_are_those_of_the_specification(
-    dataset: str, epochs: int, batch_size: int, dropout: float
-) -> None:
-    found = settings_for(dataset)
-    assert (found.epochs, found.batch_size, found.dropout) == (epochs, batch_size, dropout)
-
-
-def test_what_the_specification_says_of_all_datasets() -> None:
-    for settings in (Settings(), *SETTINGS.values()):
-        assert (settings.least_masked, settings.most_masked) == (0.0, 0.9)
-        assert settings.hidden == (128, 128)
-        assert settings.learning_rate == 1e-3
 
 
 # Scikit-learn's classifiers.

@@ -7,7 +7,7 @@ from ascertain.reporting import names
 
 
 def test_every_dataset_that_we_load_has_a_name_of_its_own() -> None:
-    found = [names.dataset_name(name) for name in datasets.NAMES]
+    found = [names.dataset_name(name) for name in datasets.names()]
     assert len(set(found)) == len(found)
     assert names.dataset_name("cube_nuc") == "CUBE-NUC"
 

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +17,7 @@ from ascertain._core.networks import MLP
 from ascertain._core.training import Schedule
 from ascertain.restoration import PVAE, PVAERestorer, fit_pvae
 from ascertain.restoration import pvae as module
-from ascertain.restoration.pvae import Posterior, Settings, settings_for
+from ascertain.restoration.pvae import Posterior, Settings
 
 D, K = 4, 2  # features and classes
 PROBLEM = Problem(np.eye(D), np.ones(D), budget=2, n_classes=K)
@@ -320,20 +319,13 @@ def test_a_draw_does_not_look_at_unavailable_cells(fitted: PVAE) -> None:
 
 
 def test_settings_are_those_of_the_specification() -> None:
-    settings = settings_for("cube")
-    assert settings == settings_for("actg175") == Settings()
+    settings = Settings()
     assert (settings.latent, settings.embedding, settings.point_hidden) == (20, 20, 500)
     assert (settings.kl_weight, settings.most_masked, settings.learning_rate) == (0.1, 0.9, 1e-3)
     schedule = settings.schedule
     assert (schedule.batch_size, schedule.batches_per_round) == (128, 100)
     assert (schedule.track_from, schedule.stop_from) == (500, 1000)
     assert (schedule.patience, schedule.min_delta) == (50, 0.1)
-
-
-@pytest.mark.parametrize("dataset", ["cube_nm", "cube_nm_noiseless"])
-def test_cube_nm_is_given_more_patience(dataset: str) -> None:
-    patient = replace(Settings().schedule, patience=500, min_delta=1e-2)
-    assert settings_for(dataset) == Settings(schedule=patient)
 
 
 def test_layers_are_those_of_the_specification() -> None:

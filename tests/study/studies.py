@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ascertain.study import programs
+from ascertain.recipe import programs
 from ascertain.study.file import Study
 
 # Compiles in half the time; what programs compute is not in question here.

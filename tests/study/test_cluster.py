@@ -9,7 +9,8 @@ import pytest
 
 from ascertain._core.compilation import compiler_options
 from ascertain.errors import InputError
-from ascertain.study import programs, run_study
+from ascertain.recipe import programs
+from ascertain.study import run_study
 from ascertain.study.cluster import DaskRunner
 from ascertain.study.engine import Progress
 from ascertain.study.runners import LocalRunner

@@ -11,9 +11,11 @@ import pytest
 
 from ascertain import load
 from ascertain.errors import InputError, StoreError
-from ascertain.study import programs, run_study
-from ascertain.study.materials import Materials
-from ascertain.study.programs import Done, Inputs
+from ascertain.recipe import programs
+from ascertain.recipe.programs import Done
+from ascertain.recipe.stages import Inputs
+from ascertain.study import run_study
+from ascertain.study.grid import Grid
 from ascertain.study.runners import LocalRunner, OutOfMemoryError
 from ascertain.study.status import status_of
 from ascertain.study.store import Store
@@ -39,11 +41,12 @@ def test_every_cell_has_a_row_per_budget(finished: Path) -> None:
 
 def test_scores_are_those_of_the_policy(finished: Path) -> None:
     """The first ten features of CUBE in order, predicted with the study's own predictor, by hand."""
-    materials = Materials(tiny())
+    grid = Grid(tiny())
+    materials = grid.materials
     store = Store(finished)
     cell = next(
         job
-        for job in materials.grid.cells
+        for job in grid.cells
         if (job.dataset, job.method, job.treatment, job.split) == ("cube", "sequential", "complete", 1)
     )
     predictor_job = cell.needed("predictor")
@@ -75,7 +78,7 @@ def test_datasets_of_one_shape_share_programs(tmp_path: Path, monkeypatch: pytes
     original = programs.Program.compile
 
     def counting(self: programs.Program) -> None:
-        compiled.append(self.recipe.stage)
+        compiled.append(self.stage.name)
         original(self)
 
     monkeypatch.setattr(programs.Program, "compile", counting)
@@ -147,22 +150,25 @@ def test_a_changed_study_adds_cells_and_keeps_the_others(finished: Path, tmp_pat
     assert (folder / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
 
 
-def test_data_with_holes_have_no_complete_treatment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ascertain import datasets
-    from ascertain.datasets.dataset import Split
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"treatments": ("complete", "restricted")}, "'complete' in treatments cannot be had"),
+        ({"routes": True}, "routes = true cannot be had"),
+    ],
+)
+@pytest.mark.needs("data")
+def test_data_with_holes_have_no_complete_rows(asked: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError, match=f"heart_sites has missing cells of its own.*{says}"):
+        Grid(tiny(datasets=("heart_sites",), **asked))
 
-    cube = datasets.load("cube")
 
-    class Holey(type(cube)):  # type: ignore[misc]
-        def split(self, *arguments: object) -> Split:
-            whole = super().split(*arguments)
-            lost = whole.train.with_cells(whole.train.x, whole.train.available.at[0, 0].set(False))
-            return whole._replace(train=lost)
-
-    holey = Holey(**{name: getattr(cube, name) for name in cube.__dataclass_fields__})
-    monkeypatch.setattr(datasets, "load", lambda name, data_dir=None: holey)
-    with pytest.raises(InputError, match="leave 'complete' out of treatments"):
-        Materials(tiny(datasets=("cube",)))
+@pytest.mark.needs("data")
+def test_data_with_holes_are_trained_on_as_they_are() -> None:
+    grid = Grid(tiny(datasets=("heart_sites",), methods=("random",), splits=(0,), routes=None))
+    own = [(job.treatment, job.restorer, job.mechanism, job.rate) for job in grid.cells]
+    assert own == [("restricted", "", "", 0.0), ("restored", "hotdeck", "", 0.0)]
+    assert not grid.routes
 
 
 def test_timings_say_what_each_job_took(finished: Path) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ascertain import methods
 from ascertain.errors import InputError
-from ascertain.study.file import Study, overridden, read_study, shipped, write_study
+from ascertain.recipe.presets import overridden
+from ascertain.study.file import Study, read_study, shipped, write_study
 from tests.study.studies import TOML, tiny
 
 
@@ -21,7 +22,7 @@ def _read(folder: Path, text: str) -> Study:
 
 def test_the_papers_grid_has_9000_cells() -> None:
     study = read_study("paper")
-    training_sets = 1 + 2 * len(study.mechanisms) * len(study.rates)
+    training_sets = 1 + 2 * len(study.mechanisms or ()) * len(study.rates)
     assert len(study.datasets) * len(study.variants) * len(study.splits) * training_sets == 9000
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from ascertain.recipe.stages import Inputs, Stage
 
 from ascertain.errors import StoreError
+from ascertain.recipe.programs import Done, result_like
 from ascertain.study import engine, run_study
 from ascertain.study.engine import Progress
-from ascertain.study.programs import Done, Inputs, Recipe, result_like
 from ascertain.study.runners import Runner
 from ascertain.study.status import status_of
 from ascertain.study.store import Store
@@ -31,31 +32,31 @@ EVERYTHING = tiny(
 class Idle(Runner):
     """Gives ones of the right shapes, at once."""
 
-    def __init__(self, width: int, fails: Callable[[Recipe], bool] = lambda recipe: False):
+    def __init__(self, width: int, fails: Callable[[Stage], bool] = lambda stage: False):
         self.width, self.device, self.host = width, "none", "nowhere"
         self.fails = fails
-        self.chunks: list[tuple[Recipe, int]] = []
-        self.prepared: list[Recipe] = []
-        self._recipes: dict[Hashable, tuple[Recipe, Callable[[], Inputs]]] = {}
+        self.chunks: list[tuple[Stage, int]] = []
+        self.prepared: list[Stage] = []
+        self._stages: dict[Hashable, tuple[Stage, Callable[[], Inputs]]] = {}
 
     @property
     def places(self) -> int:
         return 3
 
-    def prepare(self, name: Hashable, recipe: Recipe, like: Callable[[], Inputs], width: int) -> None:
-        self._recipes[name] = recipe, like
-        self.prepared.append(recipe)
+    def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
+        self._stages[name] = stage, like
+        self.prepared.append(stage)
 
     def ready(self, name: Hashable) -> bool:
-        return name in self._recipes
+        return name in self._stages
 
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
-        recipe, like = self._recipes[name]
-        self.chunks.append((recipe, len(inputs)))
-        if self.fails(recipe):
-            raise ValueError(f"no {recipe.stage} today")
+        stage, like = self._stages[name]
+        self.chunks.append((stage, len(inputs)))
+        if self.fails(stage):
+            raise ValueError(f"no {stage.name} today")
         ones = jax.tree.map(
-            lambda leaf: np.ones(leaf.shape, leaf.dtype), result_like(recipe, like(), self.width)
+            lambda leaf: np.ones(leaf.shape, leaf.dtype), result_like(stage, like(), self.width)
         )
         return Done([ones] * len(inputs), 1.0, 2.0, 3, self.device)
 
@@ -63,8 +64,8 @@ class Idle(Runner):
         pass
 
 
-def _cells(recipe: Recipe) -> bool:
-    return recipe.stage == "fit"
+def _cells(stage: Stage) -> bool:
+    return stage.name == "fit"
 
 
 @pytest.mark.parametrize("width", [pytest.param(3, marks=pytest.mark.slow), 64])
@@ -75,28 +76,28 @@ def test_every_job_is_computed_once_in_chunks_as_full_as_can_be(tmp_path: Path, 
     variants, training_sets = 4, 2 * (1 + 2 + 4)  # splits x (complete, restricted, restored twice)
     assert summary.finished == summary.cells == variants * training_sets
     computed: dict[Any, list[int]] = {}
-    for recipe, size in runner.chunks:
-        computed.setdefault(recipe, []).append(size)
-    for recipe, sizes in computed.items():
+    for stage, size in runner.chunks:
+        computed.setdefault(stage, []).append(size)
+    for stage, sizes in computed.items():
         total = sum(sizes)
         fewest = -(-total // width)
         # Partial VAEs come in two rounds at least: of complete and incomplete data, then of restored data.
-        assert len(sizes) == max(fewest, 1 + (recipe.stage == "vae")), (recipe.stage, sizes)
-    assert sum(size for recipe, size in runner.chunks if _cells(recipe)) == summary.cells
+        assert len(sizes) == max(fewest, 1 + (stage.name == "share")), (stage.name, sizes)
+    assert sum(size for stage, size in runner.chunks if _cells(stage)) == summary.cells
 
 
 def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
     warnings: list[str] = []
-    runner = Idle(64, fails=lambda recipe: recipe.stage == "vae")
+    runner = Idle(64, fails=lambda stage: stage.name == "share")
     summary = run_study(EVERYTHING, tmp_path, runner=runner, on_warning=warnings.append)
     # Whatever is not ODIN and is not restored by the Partial VAE.
     assert summary.finished == 2 * 2 * (1 + 2 + 2)
     assert summary.failed > 0
-    assert any("no vae today" in each for each in warnings)
+    assert any("no share today" in each for each in warnings)
     status = status_of(tmp_path)
     assert sum(row.done for row in status.rows) == summary.finished
     assert sum(row.failed for row in status.rows) == summary.cells - summary.finished
-    assert any("no vae today" in note for note in status.notes)
+    assert any("no share today" in note for note in status.notes)
     again = run_study(EVERYTHING, tmp_path, runner=Idle(64))
     assert (again.finished, again.failed) == (summary.cells, 0)
     assert all("failed" not in note for note in status_of(tmp_path).notes)
@@ -109,7 +110,7 @@ def test_only_what_missing_cells_need_is_computed(tmp_path: Path) -> None:
     next((tmp_path / "cells").glob("dime-s_cube_mcar-0.7_restored-hotdeck_1_*")).unlink()
     runner = Idle(64)
     run_study(EVERYTHING, tmp_path, runner=runner)
-    stages = sorted(recipe.stage for recipe, _ in runner.chunks)
+    stages = sorted(stage.name for stage, _ in runner.chunks)
     assert stages == ["fit", "mask", "predictor", "pretrain", "restore"]
 
 
@@ -128,11 +129,11 @@ def test_restricted_and_restored_rows_reach_the_program(tmp_path: Path) -> None:
 
     class Watching(Idle):
         def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
-            recipe, _ = self._recipes[name]
-            if recipe.stage == "restore" or recipe.stage == "fit":
-                given.extend((recipe.stage, float(np.mean(each.train.available))) for each in inputs)
+            stage, _ = self._stages[name]
+            if stage.name == "restore" or stage.name == "fit":
+                given.extend((stage.name, float(np.mean(each.train.available))) for each in inputs)
             done = super().run(name, inputs)
-            if recipe.stage != "mask":
+            if stage.name != "mask":
                 return done
             rng = np.random.default_rng(0)
             hidden = [jax.tree.map(lambda leaf: rng.random(leaf.shape) < 0.5, each) for each in done.results]
@@ -172,7 +173,7 @@ def test_programs_of_long_chunks_are_compiled_first(tmp_path: Path) -> None:
     runner = Idle(64)
     methods = ("random", "dime", "ol")
     run_study(tiny(datasets=("cube",), methods=methods, settings={}), tmp_path, runner=runner)
-    assert [recipe.method for recipe in runner.prepared if _cells(recipe)] == ["ol", "ol", "dime", "random"]
+    assert [stage.part for stage in runner.prepared if _cells(stage)] == ["ol", "ol", "dime", "random"]
 
 
 def test_a_full_disk_ends_the_run_and_blames_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

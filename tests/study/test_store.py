@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ascertain.errors import StoreError
-from ascertain.study.jobs import Job
+from ascertain.recipe.jobs import Job
 from ascertain.study.store import Store
 
 CELL = Job("fit", "cube", 0, treatment="complete", method="random", state="s")
@@ -70,7 +70,7 @@ def test_failures_last_until_the_job_succeeds(store: Store) -> None:
 
 def test_a_lock_holds_between_processes_and_dies_with_its_owner(store: Store) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from ascertain.study.jobs import Job; "
+        "import sys, time; from pathlib import Path; from ascertain.recipe.jobs import Job; "
         "from ascertain.study.store import Store; store = Store(Path(sys.argv[1])); store.open(); "
         "job = Job('fit', 'cube', 0, treatment='complete', method='random', state='s'); "
         "print(store.lock(job), flush=True); time.sleep(60)"

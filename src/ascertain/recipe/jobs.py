@@ -1,8 +1,8 @@
 """The pieces of work behind a policy, each with an identity of its own.
 
 A job is one stage for one training set: the fixed predictor of a split, a mask, a shared model, a restored
-table, a method's pretraining, or a cell itself (a policy, fitted and evaluated). Its identity gives its random
-key and its place in a store. Jobs that two cells need are one job.
+table, a method's pretraining, or a cell itself (a policy, fitted and evaluated). Its identity is what its
+random key and its place in a store come from. Jobs that two cells need are one job.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt32
 
-from ascertain import methods, missingness, predictors, restoration
+from ascertain import methods, predictors, restoration
 from ascertain.datasets.dataset import Dataset
 from ascertain.errors import InputError
 from ascertain.protocol import PAPER, Protocol
@@ -91,13 +91,6 @@ class TrainingData:
     mechanism: str = ""  # empty: only the dataset's own holes
     rate: float = 0.0
     restorer: str = ""
-
-    def check(self) -> None:
-        """Raise where a restorer or mechanism is named that does not exist."""
-        if self.restorer:
-            restoration.get(self.restorer)
-        if self.mechanism:
-            missingness.get(self.mechanism)
 
 
 class SplitJobs:

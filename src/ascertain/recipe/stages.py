@@ -1,4 +1,4 @@
-"""The stages of the pipeline: predictor, mask, shared model, restoration, pretraining, policy and its rollouts.
+"""The stages of the pipeline: predictor, mask, shared model, restoration, pretraining, policy, rollouts.
 
 Everything that trains goes through here: studies for many replicates at once, `ascertain train` for one, and
 `AcquisitionClassifier` for a person's table. A stage is data (hashable, picklable), and a pure function of

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ascertain import methods
+from ascertain import methods, missingness, restoration
 from ascertain._core.checks import check_rate
 from ascertain.datasets.dataset import Dataset, Preparation
 from ascertain.errors import InputError
@@ -72,8 +74,9 @@ class Recipe:
         if self.treatment not in TREATMENTS:
             hint = did_you_mean(self.treatment, TREATMENTS)
             raise InputError(f"no treatment is called {self.treatment!r}; {hint}")
-        self.data.check()
-        if self.data.mechanism:
+        restoration.get(self.restorer)
+        if self.mechanism is not None:
+            missingness.get(self.mechanism)
             check_rate(self.rate)
 
 
@@ -157,7 +160,7 @@ def train_policy(
     for place, job in enumerate(ordered):
         on_stage(job.stage, place, len(ordered))
         results[job.id] = run_once(materials.stage(job), materials.inputs(job, load))
-    inputs, fitted = materials.inputs(cell, load), results[cell.id]
+    inputs, fitted = jax.tree.map(jnp.asarray, (materials.inputs(cell, load), results[cell.id]))
     scored = materials.part(name, split).scored
     if materials.has_holes(name):
         train = materials.part(name, split).train

@@ -8,39 +8,38 @@ import pytest
 
 from ascertain.missingness import MCAR, mask_tables
 from ascertain.predictors.masked_mlp import fit_predictor
+from ascertain.recipe.jobs import Job
+from ascertain.recipe.programs import Program, stack
+from ascertain.recipe.stages import Masks, Values
 from ascertain.restoration import fit_hotdeck, restore
-from ascertain.study.jobs import Job
-from ascertain.study.materials import Materials
-from ascertain.study.programs import Masks, Program, Values, stack
+from ascertain.study.grid import Grid
 from tests.study.studies import tiny
 
 
 @pytest.fixture(scope="module")
-def materials() -> Materials:
-    return Materials(tiny(), width=2)
+def grid() -> Grid:
+    return Grid(tiny(), width=2)
 
 
-def _job(materials: Materials, stage: str, split: int = 0) -> Job:
-    return next(
-        job for job in materials.grid.jobs if (job.stage, job.dataset, job.split) == (stage, "cube", split)
-    )
+def _job(grid: Grid, stage: str, split: int = 0) -> Job:
+    return next(job for job in grid.jobs if (job.stage, job.dataset, job.split) == (stage, "cube", split))
 
 
 def _no_earlier_results(job: Job) -> object:
     raise AssertionError(f"{job.id} is not needed")
 
 
-def _run(materials: Materials, jobs: list[Job], load: object = _no_earlier_results) -> list[object]:
-    program = Program(materials.recipe(jobs[0]), materials.like(jobs[0]), 2)
+def _run(grid: Grid, jobs: list[Job], load: object = _no_earlier_results) -> list[object]:
+    program = Program(grid.materials.stage(jobs[0]), grid.materials.like(jobs[0]), 2)
     program.lower()
     program.compile()
-    return program.run([materials.inputs(job, load) for job in jobs]).results  # type: ignore[arg-type]
+    return program.run([grid.materials.inputs(job, load) for job in jobs]).results  # type: ignore[arg-type]
 
 
-def test_a_mask_is_what_the_mechanism_draws(materials: Materials) -> None:
-    job = _job(materials, "mask", split=1)
-    (found,) = _run(materials, [job])
-    dataset = materials.datasets["cube"]
+def test_a_mask_is_what_the_mechanism_draws(grid: Grid) -> None:
+    job = _job(grid, "mask", split=1)
+    (found,) = _run(grid, [job])
+    dataset = grid.materials.datasets["cube"]
     train, valid, _ = dataset.split(1)
     key = jr.wrap_key_data(jnp.asarray(job.key))
     expected = mask_tables(key, MCAR, dataset.problem, train, valid, 0.5)
@@ -49,10 +48,10 @@ def test_a_mask_is_what_the_mechanism_draws(materials: Materials) -> None:
     np.testing.assert_array_equal(found.valid, expected[1].available)
 
 
-def test_the_predictor_is_the_one_that_is_fitted_alone(materials: Materials) -> None:
-    jobs = [_job(materials, "predictor", split) for split in (0, 1)]
-    found = _run(materials, jobs)
-    dataset = materials.datasets["cube"]
+def test_the_predictor_is_the_one_that_is_fitted_alone(grid: Grid) -> None:
+    jobs = [_job(grid, "predictor", split) for split in (0, 1)]
+    found = _run(grid, jobs)
+    dataset = grid.materials.datasets["cube"]
     train, valid, _ = dataset.split(1)
     key = jr.wrap_key_data(jnp.asarray(jobs[1].key))
     alone = jax.jit(fit_predictor, static_argnums=4)(
@@ -63,15 +62,15 @@ def test_the_predictor_is_the_one_that_is_fitted_alone(materials: Materials) -> 
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_restored_cells_come_from_the_masked_table_only(materials: Materials) -> None:
-    job = _job(materials, "restore")
+def test_restored_cells_come_from_the_masked_table_only(grid: Grid) -> None:
+    job = _job(grid, "restore")
     mask = job.needed("mask")
     assert mask is not None
     rng = np.random.default_rng(0)
-    like = materials.result_like(mask)
+    like = grid.materials.result_like(mask)
     kept = Masks(*(rng.random(leaf.shape) < 0.5 for leaf in like))
-    (found,) = _run(materials, [job], lambda needed: kept)
-    dataset = materials.datasets["cube"]
+    (found,) = _run(grid, [job], lambda needed: kept)
+    dataset = grid.materials.datasets["cube"]
     train, _, _ = dataset.split(0)
     holey = train.with_cells(train.x, jnp.asarray(kept.train))
     fitting, drawing, _ = jr.split(jr.wrap_key_data(jnp.asarray(job.key)), 3)
@@ -86,5 +85,5 @@ def test_stacking_keeps_every_replicate() -> None:
     np.testing.assert_array_equal(stack(trees)["a"][:, 0], np.arange(4))
 
 
-def test_a_short_chunk_gives_only_what_was_asked_for(materials: Materials) -> None:
-    assert len(_run(materials, [_job(materials, "mask")])) == 1
+def test_a_short_chunk_gives_only_what_was_asked_for(grid: Grid) -> None:
+    assert len(_run(grid, [_job(grid, "mask")])) == 1

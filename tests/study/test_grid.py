@@ -5,15 +5,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from ascertain.recipe.jobs import Job
 from ascertain.study.file import Study
-from ascertain.study.jobs import Grid, Job
-from ascertain.study.materials import Materials
+from ascertain.study.grid import Grid
 from tests.study.studies import tiny
 
 
 @cache
 def _grid(study_name: str = "tiny") -> Grid:
-    return Materials(_STUDIES[study_name]).grid
+    return Grid(_STUDIES[study_name])
 
 
 _STUDIES: dict[str, Study] = {
@@ -67,7 +67,7 @@ def test_keys_differ_between_jobs_and_do_not_depend_on_the_study() -> None:
     jobs = _grid("all").jobs
     keys = {job.key.tobytes() for job in jobs}
     assert len(keys) == len(jobs)
-    alone = Materials(tiny(methods=("dime",), datasets=("cube",), restorers=("mean",), rates=(0.3, 0.5))).grid
+    alone = Grid(tiny(methods=("dime",), datasets=("cube",), restorers=("mean",), rates=(0.3, 0.5)))
     own = {job.id: job.key.tobytes() for job in jobs}
     shared = [job for job in alone.jobs if job.id in own]
     assert {job.stage for job in shared} == {"predictor", "mask", "restore", "pretrain", "fit"}
@@ -75,7 +75,7 @@ def test_keys_differ_between_jobs_and_do_not_depend_on_the_study() -> None:
 
 
 def test_masks_of_higher_rates_hide_more_of_the_same() -> None:
-    grid = Materials(tiny(rates=(0.3, 0.7), treatments=("restricted",), methods=("random",))).grid
+    grid = Grid(tiny(rates=(0.3, 0.7), treatments=("restricted",), methods=("random",)))
     masks = [job for job in grid.jobs if job.stage == "mask" and job.dataset == "cube" and job.split == 0]
     assert [job.rate for job in masks] == [0.3, 0.7]
     np.testing.assert_array_equal(masks[0].key, masks[1].key)
@@ -91,8 +91,8 @@ def test_masks_of_higher_rates_hide_more_of_the_same() -> None:
     ],
 )
 def test_whatever_changes_a_result_makes_another_cell(changes: dict[str, object]) -> None:
-    before = {job.id for job in Materials(tiny(datasets=("cube",))).grid.cells}
-    after = {job.id for job in Materials(tiny(datasets=("cube",), **changes)).grid.cells}
+    before = {job.id for job in Grid(tiny(datasets=("cube",))).cells}
+    after = {job.id for job in Grid(tiny(datasets=("cube",), **changes)).cells}
     assert not before & after
 
 
@@ -103,11 +103,11 @@ def test_what_does_not_concern_a_cell_leaves_it() -> None:
         rates=(0.5, 0.7),
         settings={"predictor": {"epochs": 1}, "dime": {"epochs": 3}},
     )
-    assert before <= {job.id for job in Materials(wider).grid.cells}
+    assert before <= {job.id for job in Grid(wider).cells}
 
 
 def test_only_cells_with_other_settings_are_shortened() -> None:
-    grid = Materials(tiny(methods=("dime", "random"), settings={"dime": {"epochs": 3}})).grid
+    grid = Grid(tiny(methods=("dime", "random"), settings={"dime": {"epochs": 3}}))
     assert {job.method for job in grid.cells if grid.shortened(job)} == {"dime"}
 
 

@@ -1,0 +1,64 @@
+"""`ascertain train` is one cell of a study: the same score to the last bit, on one device at width 1."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ascertain.datasets import load
+from ascertain.recipe import Recipe, train_policy
+from ascertain.study import run_study
+from ascertain.study.file import Study
+from ascertain.study.runners import LocalRunner
+
+SETTINGS = {
+    "predictor": {"epochs": 3},
+    "gdfs": {"epochs": 2, "pretraining_epochs": 2, "temperatures": (1.0, 0.1)},
+    "pvae": {"schedule": {"max_rounds": 2, "stop_from": 0}},
+}
+STUDY = Study(
+    name="agreement",
+    datasets=("cube_nuc",),
+    methods=("gdfs",),
+    mechanisms=("mar",),
+    rates=(0.5,),
+    restorers=("pvae_noise",),
+    splits=(1,),
+    routes=False,
+    settings=SETTINGS,
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    folder = tmp_path_factory.mktemp("agreement")
+    run_study(STUDY, folder, runner=LocalRunner(width=1))
+    return pd.read_parquet(folder / "results.parquet")
+
+
+@pytest.mark.parametrize("treatment", ["complete", "restricted", "restored"])
+def test_training_gives_the_score_of_the_studys_cell(results: pd.DataFrame, treatment: str) -> None:
+    recipe = Recipe(
+        "gdfs",
+        treatment=treatment,
+        mechanism="mar",
+        rate=0.5,
+        restorer="pvae_noise",
+        split=1,
+        settings=SETTINGS,
+    )
+    trained = train_policy(load("cube_nuc"), recipe).scores
+    cell = results[results["treatment"] == treatment].reset_index(drop=True)
+    pd.testing.assert_frame_equal(trained, cell[list(trained.columns)], check_exact=True)
+
+
+def test_it_can_be_scored_on_test_rows(results: pd.DataFrame, tmp_path: Path) -> None:
+    study = STUDY.model_copy(update={"scored": "test", "treatments": ("complete",)})
+    run_study(study, tmp_path, runner=LocalRunner(width=1))
+    cell = pd.read_parquet(tmp_path / "results.parquet")
+    assert cell["scored"].eq("test").all()
+    recipe = Recipe("gdfs", split=1, scored="test", settings=SETTINGS)
+    trained = train_policy(load("cube_nuc"), recipe).scores
+    pd.testing.assert_frame_equal(trained, cell[list(trained.columns)], check_exact=True)
+    valid = results[results["treatment"] == "complete"]
+    assert not trained["log_loss"].equals(valid["log_loss"].reset_index(drop=True))
