@@ -106,6 +106,17 @@ class Registry(Generic[P]):
             raise InputError(f"no {self.kind} is called {name!r}; {did_you_mean(name, self.names())}")
         return self._parts[name]
 
+    def find(self, part: str | Callable[..., Any]) -> P:
+        """Look up a part by its name or by the function that was registered."""
+        if isinstance(part, str):
+            return self.get(part)
+        self._load()
+        for known in self._parts.values():
+            if known.fit is part or known.fit == getattr(part, "fit", None):
+                return known
+        name = getattr(part, "__name__", part)
+        raise InputError(f"{name} is not a registered {self.kind}; decorate it with {self.package}.register")
+
     def names(self) -> tuple[str, ...]:
         """All names: ours in the order of the documentation, then those of others."""
         self._load()

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from ascertain.recipe.stages import Inputs, Stage
 
 from ascertain.errors import StoreError
 from ascertain.recipe.programs import Done, result_like
+from ascertain.recipe.stages import Inputs, Stage
 from ascertain.study import engine, run_study
 from ascertain.study.engine import Progress
 from ascertain.study.runners import Runner

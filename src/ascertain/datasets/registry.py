@@ -21,7 +21,7 @@ class DatasetPart(Part):
 
 
 _DATASETS: Registry[DatasetPart] = Registry("dataset", "ascertain.datasets", ("catalog",))
-get, names = _DATASETS.get, _DATASETS.names
+get, names, find = _DATASETS.get, _DATASETS.names, _DATASETS.find
 
 
 def register(name: str, *, summary: str | None = None, label: str | None = None) -> Callable[[Load], Load]:

@@ -85,7 +85,7 @@ class Method(Part):
 _METHODS: Registry[Method] = Registry(
     "method", "ascertain.methods", ("dime", "gdfs", "aaco", "jafa", "ol", "odin", "static", "baselines")
 )
-get, names = _METHODS.get, _METHODS.names
+get, names, find = _METHODS.get, _METHODS.names, _METHODS.find
 
 
 def register(name: str, *, summary: str, label: str | None = None, **more: Any) -> Callable[[Fit], Fit]:

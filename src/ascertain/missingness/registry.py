@@ -23,7 +23,7 @@ class MechanismPart(Part):
 
 
 _MECHANISMS: Registry[MechanismPart] = Registry("mechanism", "ascertain.missingness", ("mechanisms",))
-get, names = _MECHANISMS.get, _MECHANISMS.names
+get, names, find = _MECHANISMS.get, _MECHANISMS.names, _MECHANISMS.find
 
 
 def register(

@@ -23,7 +23,7 @@ class PredictorPart(Part):
 
 
 _PREDICTORS: Registry[PredictorPart] = Registry("predictor", "ascertain.predictors", ("masked_mlp",))
-get, names = _PREDICTORS.get, _PREDICTORS.names
+get, names, find = _PREDICTORS.get, _PREDICTORS.names, _PREDICTORS.find
 
 
 def register(

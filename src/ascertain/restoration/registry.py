@@ -48,7 +48,7 @@ class RestorerPart(Part):
 _RESTORERS: Registry[RestorerPart] = Registry(
     "restorer", "ascertain.restoration", ("pvae", "hotdeck", "impute")
 )
-get, names = _RESTORERS.get, _RESTORERS.names
+get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
 
 
 def register(

@@ -45,8 +45,8 @@ def render(results: Results, artefacts: Iterable[Artefact]) -> str:
     name = results.study.get("name")
     exhibits, left_out = make_exhibits(results, artefacts)
     return render_page(
-        part("template.html"),
-        js=part("cells.js"),
+        part("template.html", __package__),
+        js=part("cells.js", __package__),
         made_from=" from the files listed above",
         title=f"Study {name}" if name else "Study results",
         subtitle="Active feature acquisition with incomplete training data",
