@@ -75,7 +75,7 @@ def test_a_network_of_the_sixth_version_is_one_client() -> None:
 
 
 def test_the_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ascertain.serve.limits._MOST_CLIENTS", 3)
+    monkeypatch.setattr("ascertain.serve.limits._MAX_CLIENTS", 3)
     rates = Rates(0.5, clock=lambda: 0.0)
     for client in "abcd":
         assert [rates.wait(client) for _ in range(10)] == [0.0] * 10
@@ -112,7 +112,7 @@ def chunks(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def test_slow_requests_are_given_up(advisor: Advisor) -> None:
-    with serving(advisor, Limits(patience=0.2)) as client:
+    with serving(advisor, Limits(timeout=0.2)) as client:
         with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
             head = "POST /api/advice HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: 10\r\n\r\n{{".encode())
