@@ -51,12 +51,12 @@ def test_foreign_hosts_are_misdirected(client: Client) -> None:
     assert client.send("GET", "/", headers={"Host": "evil.org"}).status == 421
 
 
-def test_loopback_is_told_from_the_rest() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.8.8.8", "::1")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.2", "example.org")))
 
 
-def test_a_client_may_ask_so_often_and_no_other_pays_for_it() -> None:
+def test_each_client_has_a_rate_of_its_own() -> None:
     now = 0.0
     rates = Rates(8.0, clock=lambda: now)
     assert [rates.wait("10.0.0.1") for _ in range(17)] == [0.0] * 16 + [0.125]  # two seconds' worth at once
@@ -83,7 +83,7 @@ def test_the_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyP
     assert rates.wait("a") == 0  # forgotten
 
 
-def test_too_many_requests_are_told_when_to_come_back(advisor: Advisor) -> None:
+def test_too_many_requests_say_when_to_try_again(advisor: Advisor) -> None:
     with serving(advisor, Limits(rate=0.5)) as client:
         assert {client.send("GET", "/api/health").status for _ in range(10)} == {200}
         reply = client.send("GET", "/api/health")

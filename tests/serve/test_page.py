@@ -45,14 +45,14 @@ def test_a_case_by_keyboard(browser: Browser, page: Page, advisor: Advisor) -> N
     assert page.inner_text("#recommendation strong") == "pressure"
     field(page, "start", "age").focus()
     page.keyboard.insert_text("95")
-    assert "outside of training: 20 to 80" in page.inner_text("#start-form .flag")
+    assert "outside the training data: 20 to 80" in page.inner_text("#start-form .flag")
     page.keyboard.press("Tab")
     assert focused_column(page) == "sex"
     page.keyboard.press("ArrowDown")
     field(page, "start", "age").press("Enter")
     wait_for_steps(page, 1)
-    assert page.inner_text("#path li").startswith("age 95 outside training, sex female · free")
-    assert "Outside of what training had: age." in page.inner_text("#outside")
+    assert page.inner_text("#path li").startswith("age 95 outside the training data, sex female · free")
+    assert "Outside the training data: age." in page.inner_text("#outside")
     assert page.is_hidden("#start")  # all of it is known
 
     assert focused_column(page) == "systolic"  # what is asked for next
