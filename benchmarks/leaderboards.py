@@ -1,11 +1,11 @@
-"""What learned policies are worth on real tables, beside what people would do without them.
+"""Learned policies on real tables, compared with a random order and with using everything on file.
 
     python benchmarks/leaderboards.py heart_sites          # 920 patients, prices in dollars; two minutes
     python benchmarks/leaderboards.py physionet2012        # 12,000 patients, 41 measurements; ten minutes
 
-The table goes through the same steps as in `ascertain fit`. Besides the policies of its leaderboard there are
-a random order, and gradient boosting on all that is on file about a test row, whatever it cost. Scores of
-policies are estimates for patients of whom everything could be measured, from rows that lack much of it.
+The table goes through the same steps as in `ascertain fit`. Two rows are added to its leaderboard: a random
+order, and gradient boosting on all that is on file about a test row, whatever it cost. The scores of policies
+are estimates for patients of whom everything could be measured, made from rows that lack much of it.
 """
 
 import argparse
@@ -35,7 +35,7 @@ RANDOM = Candidate("random", "s", "restored")
 
 
 def held_out(name: str, budget: float) -> HeldOut:
-    """Write a dataset as a user's file would be, and read it."""
+    """Write a dataset as a user's file, and read that."""
     exported = export(load(name))
     outcome = exported.table[TARGET]
     # The area under the precision-recall curve is that of the second class; here the rarer one matters.
@@ -50,7 +50,7 @@ def held_out(name: str, budget: float) -> HeldOut:
 
 
 def boosting(data: HeldOut) -> list[str]:
-    """Score gradient boosting on all that is on file; give the cells of a row to print."""
+    """Score gradient boosting on all that is on file; the cells of a row to print."""
 
     def cells(table: Table) -> np.ndarray:
         return np.where(np.asarray(table.available), np.asarray(table.x), np.nan)
@@ -76,7 +76,7 @@ def boosting(data: HeldOut) -> list[str]:
 
 
 def policy(board: Leaderboard, contender: Contender, estimator: str) -> list[str]:
-    """Give the cells of a policy's row to print."""
+    """The cells of a policy's row to print."""
     budget = board.budgets[-1]
     found = [contender.score(budget, estimator, name) for name in METRICS]
     scores = [_score(each.estimate, each.low, each.high) for each in found]

@@ -1,4 +1,4 @@
-"""How many requests for advice a server answers, and how quickly, when many clients ask at a time.
+"""Requests per second and latency of `ascertain serve` under many clients at a time.
 
     python benchmarks/serve.py                      # fits a small model first: about a minute
     python benchmarks/serve.py --model model/ --clients 32 --seconds 10
@@ -44,7 +44,7 @@ def fit(folder: Path) -> None:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[int]:
-    """Run `ascertain serve` on a free port, and give the port."""
+    """Run `ascertain serve` on a free port, and yield the port."""
     command = [sys.executable, "-m", "ascertain", "serve", str(folder), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -75,7 +75,7 @@ async def _exchange(
 
 
 def cases(columns: list[dict[str, Any]], number: int) -> list[bytes]:
-    """Make cases of which up to half is known, in up to four steps."""
+    """Draw cases with up to four values known, one per step."""
     rng = np.random.default_rng(0)
     found = []
     for _ in range(number):

@@ -1,4 +1,4 @@
-"""The marker `needs`: a skip by default, a failure where ASCERTAIN_REQUIRE says so."""
+"""The marker `needs`: skips by default, fails where ASCERTAIN_REQUIRE lists what is missing."""
 
 from pathlib import Path
 

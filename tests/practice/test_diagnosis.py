@@ -85,8 +85,8 @@ def test_texts_from_the_table_are_escaped() -> None:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as opened:
+def browser() -> Iterator[Browser]:
+    with Browser() as opened:
         yield opened
 
 

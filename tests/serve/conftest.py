@@ -13,6 +13,6 @@ def advisor() -> Advisor:
 
 @pytest.fixture(scope="session")
 def client(advisor: Advisor) -> Iterator[Client]:
-    """Give a client of a server with the usual limits."""
+    """A client of a server with the default limits."""
     with serving(advisor) as found:
         yield found

@@ -188,7 +188,7 @@ def test_every_answer_is_guarded(client: Client, path: str) -> None:
     assert not any(name.startswith("access-control") for name in headers)
 
 
-def test_nothing_of_a_case_is_told_to_others(
+def test_nothing_of_a_case_is_printed_or_sent(
     advisor: Advisor, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fail(consultation: Consultation) -> None:
@@ -201,9 +201,9 @@ def test_nothing_of_a_case_is_told_to_others(
         reply = client.advise(values(age=41.41))
     assert reply.status == 500
     assert reply.json() == {"error": "something went wrong here; the request was not at fault"}
-    told = "".join(capfd.readouterr())
-    assert "RuntimeError in a request" in told
-    assert "41.41" not in told
+    printed = "".join(capfd.readouterr())
+    assert "RuntimeError in a request" in printed
+    assert "41.41" not in printed
 
 
 def test_the_health_is_short(client: Client) -> None:

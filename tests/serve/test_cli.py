@@ -31,7 +31,7 @@ main()
 
 @contextmanager
 def started(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], Client, str]]:
-    """Start a server, and give it once it listens, with what it said."""
+    """Start a server and wait until it listens; also yields what it printed."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -44,7 +44,7 @@ def started(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], Client,
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_it_answers_and_ends_when_told_to(number: signal.Signals) -> None:
+def test_it_answers_and_ends_on_a_signal(number: signal.Signals) -> None:
     root = str(Path(__file__).parents[2])
     options = ["serve", "patients", "--port", "0", "--purpose", "For a test."]
     with started([sys.executable, "-c", _UNTRAINED, root, *options]) as (server, client, line):
@@ -78,7 +78,7 @@ def test_a_saved_classifier_is_served(tmp_path: Path) -> None:
         assert (found["recommended"], found["why"], found["prediction"]) == (None, "budget", "True")
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> str:
+def error_text(capsys: pytest.CaptureFixture[str]) -> str:
     shown = capsys.readouterr().err
     assert "Traceback" not in shown
     return " ".join(shown.replace("│", " ").split())
@@ -88,7 +88,7 @@ def test_a_folder_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "serve", str(tmp_path / "none"), "--port", "0") == 2
-    assert "none is not a folder" in told(capsys)
+    assert "none is not a folder" in error_text(capsys)
 
 
 def test_a_port_that_is_taken(
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken(
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         assert run(monkeypatch, "serve", str(tmp_path), "--port", port) == 2
-    assert f"cannot listen at 127.0.0.1, port {port} (Address already in use)" in told(capsys)
+    assert f"cannot listen at 127.0.0.1, port {port} (Address already in use)" in error_text(capsys)
 
 
 def test_an_extra_that_is_missing(
@@ -105,21 +105,21 @@ def test_an_extra_that_is_missing(
 ) -> None:
     monkeypatch.setattr("ascertain.cli.serve.find_spec", lambda name: None)
     assert run(monkeypatch, "serve", str(tmp_path)) == 2
-    assert 'starlette and uvicorn must be installed: pip install "ascertain[serve]"' in told(capsys)
+    assert 'starlette and uvicorn must be installed: pip install "ascertain[serve]"' in error_text(capsys)
 
 
 def test_a_rate_must_be_positive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "serve", str(tmp_path), "--rate", "0") == 2
-    assert "0 is not a positive number" in told(capsys)
+    assert "0 is not a positive number" in error_text(capsys)
 
 
 def test_others_are_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "serve", str(tmp_path / "none"), "--host", "0.0.0.0", "--port", "0") == 2
-    assert "Warning: 0.0.0.0 can be reached from other machines, without a password" in told(capsys)
+    assert "Warning: 0.0.0.0 can be reached from other machines, without a password" in error_text(capsys)
 
 
 def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

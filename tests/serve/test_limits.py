@@ -51,12 +51,12 @@ def test_foreign_hosts_are_misdirected(client: Client) -> None:
     assert client.send("GET", "/", headers={"Host": "evil.org"}).status == 421
 
 
-def test_loopback_is_told_from_the_rest() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.8.8.8", "::1")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.2", "example.org")))
 
 
-def test_a_client_may_ask_so_often_and_no_other_pays_for_it() -> None:
+def test_each_client_has_a_rate_of_its_own() -> None:
     now = 0.0
     rates = Rates(8.0, clock=lambda: now)
     assert [rates.wait("10.0.0.1") for _ in range(17)] == [0.0] * 16 + [0.125]  # two seconds' worth at once
@@ -75,7 +75,7 @@ def test_a_network_of_the_sixth_version_is_one_client() -> None:
 
 
 def test_the_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ascertain.serve.limits._MOST_CLIENTS", 3)
+    monkeypatch.setattr("ascertain.serve.limits._MAX_CLIENTS", 3)
     rates = Rates(0.5, clock=lambda: 0.0)
     for client in "abcd":
         assert [rates.wait(client) for _ in range(10)] == [0.0] * 10
@@ -83,7 +83,7 @@ def test_the_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyP
     assert rates.wait("a") == 0  # forgotten
 
 
-def test_too_many_requests_are_told_when_to_come_back(advisor: Advisor) -> None:
+def test_too_many_requests_say_when_to_try_again(advisor: Advisor) -> None:
     with serving(advisor, Limits(rate=0.5)) as client:
         assert {client.send("GET", "/api/health").status for _ in range(10)} == {200}
         reply = client.send("GET", "/api/health")
@@ -112,7 +112,7 @@ def chunks(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def test_slow_requests_are_given_up(advisor: Advisor) -> None:
-    with serving(advisor, Limits(patience=0.2)) as client:
+    with serving(advisor, Limits(timeout=0.2)) as client:
         with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
             head = "POST /api/advice HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: 10\r\n\r\n{{".encode())

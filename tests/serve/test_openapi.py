@@ -26,11 +26,11 @@ CHECKS = [
 def test_it_names_the_columns_of_the_model(client: Client, advisor: Advisor) -> None:
     found = client.send("GET", "/api/openapi.json").json()
     assert found["openapi"] == "3.1.0"
-    case = found["components"]["schemas"]["Case"]["properties"]["entries"]["items"]["properties"]
-    assert list(case["values"]["properties"]) == [column.name for column in advisor.encoding.columns]
-    assert case["values"]["properties"]["ecg"]["anyOf"][0] == {"enum": [EVIL, "normal", "unclear"]}
-    assert case["values"]["properties"]["age"]["anyOf"][0]["maximum"] == LARGEST
-    assert case["skipped"]["enum"] == [*advisor.encoding.action_names, None]
+    entry = found["components"]["schemas"]["Entry"]["properties"]
+    assert list(entry["values"]["properties"]) == [column.name for column in advisor.encoding.columns]
+    assert entry["values"]["properties"]["ecg"]["anyOf"][0] == {"enum": [EVIL, "normal", "unclear"]}
+    assert entry["values"]["properties"]["age"]["anyOf"][0]["maximum"] == LARGEST
+    assert entry["skipped"]["enum"] == [*advisor.encoding.action_names, None]
 
 
 @pytest.mark.parametrize(

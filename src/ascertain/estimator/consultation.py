@@ -170,7 +170,7 @@ class Consultation:
     def from_json(cls, advisor: Advisor, content: object) -> "Consultation":
         """Read what `to_json` gave; every step is taken again, so what does not fit the model is refused."""
         try:
-            case = _Case.model_validate(content)
+            case = Case.model_validate(content)
         except ValidationError as error:
             raise InputError(f"the case cannot be used: {first_finding(error)}") from error
         found = cls(advisor, budget=case.budget)
@@ -193,7 +193,9 @@ class Consultation:
         return tuple(column for column, value in self.values.items() if encoding.outside(column, value))
 
 
-class _Case(Strict):
+class Case(Strict):
+    """A case as a file or a request holds it: the budget, and the steps so far."""
+
     budget: float | None = Field(default=None, ge=0, le=LARGEST)
     entries: list[Entry] = Field(default_factory=list, max_length=MOST_STEPS)
 

@@ -1,40 +1,27 @@
 """What a served model is for, what it is not for, and where it comes from."""
 
-from dataclasses import dataclass
+from pydantic import BaseModel, ConfigDict
 
 from ascertain._core.frames import listed
 from ascertain._core.version import __version__
 from ascertain.estimator.advisor import Advisor
 
 CAUTIONS = (
-    "It does not decide. It repeats patterns of its training table to a person, who knows the case and "
-    "decides.",
-    "It is not made for cases unlike those of its training table. Values outside of what training had are "
-    "flagged; with them, nothing here can be relied on.",
-    "Its probabilities hold where classes are as frequent as in training, and where the same kind of cases "
-    "is looked at.",
-    "It does not say what causes what, and not that a measurement is harmless: costs and the budget are all "
-    "that it weighs.",
-    "A benefit is what a measurement is expected to tell about the class, by the model's own guesses of its "
-    "result. It is no promise.",
+    "It does not decide. It shows patterns of its training table to a person who knows the case and decides.",
+    "It is not made for cases unlike those of its training table. Values outside the training range are "
+    "flagged; do not rely on anything shown here once there is one.",
+    "Its probabilities hold only where cases are of the same kind, and classes as frequent, as in training.",
+    "It knows nothing about causes, and nothing about the risks of a measurement: it weighs only costs and "
+    "the budget.",
+    "A benefit is the information about the class that the model expects of a measurement, given its own "
+    "guesses of the result. It is not a promise.",
 )
 
 
-@dataclass(frozen=True)
-class About:
-    """What to tell people about a model before they trust it.
+class About(BaseModel):
+    """What people should know about a model before they trust it: purpose, limits, and origin by label."""
 
-    Parameters
-    ----------
-    title
-        What to call it.
-    purpose
-        What it is for.
-    cautions
-        What it is not for.
-    provenance
-        Where it comes from, by label.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str
     purpose: str
@@ -43,14 +30,14 @@ class About:
 
     @classmethod
     def of(cls, advisor: Advisor, title: str = "Consultation", purpose: str | None = None) -> "About":
-        """Describe an advisor by what is known of its training; `purpose` says what only people know."""
+        """Describe an advisor by its training; `purpose` adds what only people know."""
         origin, encoding = advisor.origin, advisor.encoding
-        classes = listed(map(str, advisor.classes))
         general = (
             f"It says which of {len(encoding.actions)} measurements to take next for one case, and which "
-            f"class the case is probably of ({classes}), from what is known so far."
+            f"class the case probably belongs to ({listed(map(str, advisor.classes))}), from what is known "
+            "so far."
         )
-        return cls(
+        return About(
             title=title,
             purpose=general if purpose is None else f"{purpose} {general}",
             cautions=CAUTIONS,

@@ -1,7 +1,7 @@
-"""The web application: a page, its script and style, the API, and what guards them."""
+"""The web application: the page, the API, and the guard in front of both."""
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 
@@ -17,7 +17,6 @@ from ascertain.estimator.advisor import Advisor
 from ascertain.serve.about import About
 from ascertain.serve.api import JSON, Api
 from ascertain.serve.limits import Limits, Rates
-from ascertain.serve.openapi import document
 
 PAGES = {
     "/": ("page.html", "text/html"),
@@ -40,25 +39,19 @@ HEADERS = {
 
 
 def create_app(advisor: Advisor, about: About, *, limits: Limits | None = None) -> ASGIApp:
-    """Make the application; its programs are compiled before it is given.
+    """Make the application and compile its programs.
 
     Parameters
     ----------
     advisor
         What was fitted.
     about
-        What to tell about it.
+        What to tell people about it.
     limits
-        How much to take on; by default from this machine only.
+        What to accept; by default requests from this machine only.
     """
     limits = Limits() if limits is None else limits
     api = Api(advisor, about, limits)
-    api.warm_up()
-    described = document(api.description, limits)
-
-    async def openapi(request: Request) -> Response:
-        del request
-        return JSON(described)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -66,13 +59,13 @@ def create_app(advisor: Advisor, about: About, *, limits: Limits | None = None) 
         yield
         api.pool.shutdown(cancel_futures=True)
 
-    routes = [
-        *(Route(path, _file(name, kind), methods=["GET"]) for path, (name, kind) in PAGES.items()),
-        Route("/api/health", api.health, methods=["GET"]),
-        Route("/api/model", api.model, methods=["GET"]),
-        Route("/api/advice", api.advice, methods=["POST"]),
-        Route("/api/openapi.json", openapi, methods=["GET"]),
-    ]
+    pages = {
+        path: Response(files("ascertain.serve").joinpath(name).read_bytes(), media_type=kind)
+        for path, (name, kind) in PAGES.items()
+    }
+    constant = pages | {path: JSON(content) for path, content in api.constant.items()}
+    routes = [Route(path, response, methods=["GET"]) for path, response in constant.items()]
+    routes.append(Route("/api/advice", api.advice, methods=["POST"]))
     handlers = {HTTPException: _refusal, Exception: _failure}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False
@@ -80,9 +73,9 @@ def create_app(advisor: Advisor, about: About, *, limits: Limits | None = None) 
 
 
 class Guard:
-    """Refuses requests of others than those meant, and sets the headers of every answer.
+    """Refuses foreign hosts and frequent clients, and sets the headers of every response.
 
-    Nothing of a request is logged: of an error that nobody thought of, only its type is.
+    Nothing of a request is logged: of an unexpected error, only its type.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
@@ -91,7 +84,7 @@ class Guard:
         self._rates = Rates(limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -108,7 +101,7 @@ class Guard:
             print(f"ascertain serve: {type(error).__name__} in a request", file=sys.stderr)
 
     def _refused(self, scope: Scope) -> Response | None:
-        """Give the answer to a request that is not let in."""
+        """The response to a request that is not let in; None lets it in."""
         hosts = Headers(scope=scope).getlist("host")
         if len(hosts) != 1:
             return JSON({"error": "a request must name one Host"}, 400)
@@ -125,21 +118,11 @@ class Guard:
 async def _refusal(request: Request, error: Exception) -> Response:
     del request
     assert isinstance(error, HTTPException)
-    words = {404: "there is nothing at this address", 405: "this address does not take that method"}
-    message = words.get(error.status_code, error.detail)
+    messages = {404: "there is nothing at this address", 405: "this address does not take that method"}
+    message = messages.get(error.status_code, error.detail)
     return JSON({"error": message}, error.status_code, error.headers)
 
 
 async def _failure(request: Request, error: Exception) -> Response:
     del request, error
     return JSON({"error": "something went wrong here; the request was not at fault"}, 500)
-
-
-def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    content = files("ascertain.serve").joinpath(name).read_bytes()
-
-    async def give(request: Request) -> Response:
-        del request
-        return Response(content, media_type=kind)
-
-    return give

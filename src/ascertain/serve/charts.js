@@ -1,9 +1,9 @@
 "use strict";
-// Charts as SVG, made of elements only: text goes in by textContent, so that no name can become markup.
+// Charts as SVG. Text is set by textContent alone, so that no name can become markup.
 const charts = (function () {
   const NAMESPACE = "http://www.w3.org/2000/svg";
-  const COLOURS = 6; // in the style sheet; beyond them, lines are dashed
-  const MOST_LINES = 8;
+  const COLOURS = 6; // of the style sheet; further lines are dashed
+  const MAX_LINES = 8;
 
   const draw = (tag, attributes, text) => {
     const element = document.createElementNS(NAMESPACE, tag);
@@ -11,7 +11,7 @@ const charts = (function () {
     if (text !== undefined) element.textContent = text;
     return element;
   };
-  const tone = (place) => `tone-${place % COLOURS}${place >= COLOURS ? " dashed" : ""}`;
+  const tone = (index) => `tone-${index % COLOURS}${index >= COLOURS ? " dashed" : ""}`;
 
   /** A bar of `value` out of `largest`, 72 units wide. */
   function bar(value, largest, kind) {
@@ -23,13 +23,13 @@ const charts = (function () {
   }
 
   /** A short line in the colour of a class, for the table that serves as the legend. */
-  function key(place) {
+  function key(index) {
     const svg = draw("svg", { class: "key", viewBox: "0 0 22 10", "aria-hidden": "true" });
-    svg.append(draw("line", { class: tone(place), x1: 1, x2: 21, y1: 5, y2: 5 }));
+    svg.append(draw("line", { class: tone(index), x1: 1, x2: 21, y1: 5, y2: 5 }));
     return svg;
   }
 
-  /** The probabilities of the likeliest classes, step by step, and how far each may still move. */
+  /** The probabilities of the likeliest classes, step by step, and the range that each may still reach. */
   function lines(place, classes, course, ranges) {
     const width = Math.max(260, place.clientWidth || 520);
     const height = 210;
@@ -38,7 +38,7 @@ const charts = (function () {
     const drawn = classes
       .map((name, at) => ({ name, at }))
       .sort((one, other) => now[other.name] - now[one.name])
-      .slice(0, MOST_LINES);
+      .slice(0, MAX_LINES);
     const room = 12 + 7 * drawn.length; // for the ranges, to the right of the last step
     const last = Math.max(course.length - 1, 1);
     const x = (step) => box.left + ((box.right - room - box.left) * step) / last;

@@ -1,10 +1,9 @@
-"""How much the server takes on: from whom, how large, how many at a time, and how often."""
+"""What the server accepts: from whom, how large, how many at a time, and how often."""
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -12,43 +11,41 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_MOST_CLIENTS = 10_000  # whose rates are remembered
-_LEAST_BURST = 10.0
+_MAX_CLIENTS = 10_000  # whose rates are remembered
+_MIN_BURST = 10.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is refused.
+    """What the server accepts; it refuses the rest.
 
     Parameters
     ----------
     hosts
-        The names that the server answers to. Any other `Host` is refused: a page elsewhere could point a
-        name of its own at this machine (DNS rebinding), and then read the answers.
+        Names that the server answers to. Any other `Host` is refused: a page elsewhere could point a name of
+        its own at this machine (DNS rebinding) and then read the replies.
     any_address
-        Whether it also answers to every address in digits, which no name stands behind.
+        Whether to answer to every numeric address as well, since no name stands behind one.
     rate
-        Requests per second and client; None: any number.
+        Requests per second and client; None: no limit.
     body
-        The largest request, in bytes.
-    patience
-        How long a request may take to arrive, in seconds.
-    workers
-        How many cases are computed at a time.
-    waiting
-        How many more may wait for that.
+        Size of the largest request, in bytes.
+    timeout
+        Seconds within which a request must arrive.
+    workers, waiting
+        How many cases are computed at a time, and how many more may wait.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
     any_address: bool = False
     rate: float | None = None
     body: int = 2**20
-    patience: float = 10.0
+    timeout: float = 10.0
     workers: int = 2
     waiting: int = 64
 
     def answers_to(self, header: str) -> bool:
-        """Whether a `Host` header names this server, at whatever port."""
+        """Whether a `Host` header names this server, on any port."""
         name = header.strip().casefold()
         if name.startswith("["):
             name, bracket, port = name[1:].partition("]")
@@ -63,68 +60,48 @@ class Limits:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that is bound to `host`."""
+    """Whether only this machine can reach a server bound to `host`."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
 class Rates:
-    """Counts the requests of each client, with room for bursts: two seconds' worth, or to load the page."""
+    """A token bucket per client, large enough for two seconds' worth and for loading the page."""
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate = rate
         self.clock = clock
-        self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when that was
+        self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and when
 
     def wait(self, client: str) -> float:
-        """Count a request; give the seconds to wait before it can be answered, 0 if it can be now."""
+        """Count a request and return the seconds until it can be answered: 0 if it can be now."""
         if self.rate is None:
             return 0.0
-        now, burst = self.clock(), max(_LEAST_BURST, 2 * self.rate)
+        now, burst = self.clock(), max(_MIN_BURST, 2 * self.rate)
         left, then = self._seen.pop(_network(client), (burst, now))
         left = min(burst, left + (now - then) * self.rate)
         wait = 0.0 if left >= 1 else (1 - left) / self.rate
         self._seen[_network(client)] = (left if wait else left - 1, now)
-        if len(self._seen) > _MOST_CLIENTS:
+        if len(self._seen) > _MAX_CLIENTS:
             self._seen.popitem(last=False)
         return wait
 
 
-class Places:
-    """Bounds how many requests are computed or wait for it."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.free = limits.workers + limits.waiting
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take a place while the body runs; raises a 503 if there is none."""
-        if self.free <= 0:
-            raise HTTPException(
-                503, "too many cases are being computed; try again", headers={"Retry-After": "1"}
-            )
-        self.free -= 1
-        try:
-            yield
-        finally:
-            self.free += 1
-
-
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Read a request, unless it is too large or takes too long."""
+    """Read the body of a request, unless it is too large or takes too long."""
     too_large = HTTPException(413, f"a request may have {limits.body:,} bytes at most")
     stated = request.headers.get("content-length", "0")
     if not stated.isdigit() or int(stated) > limits.body:
         raise too_large
     body = bytearray()
     try:
-        async with asyncio.timeout(limits.patience):
+        async with asyncio.timeout(limits.timeout):
             async for part in request.stream():
                 body += part
                 if len(body) > limits.body:
                     raise too_large
     except TimeoutError as error:
-        raise HTTPException(408, f"the request did not arrive within {limits.patience:g} s") from error
+        raise HTTPException(408, f"the request did not arrive within {limits.timeout:g} s") from error
     except ClientDisconnect as error:
         raise HTTPException(400, "the request ended before it was complete") from error
     return bytes(body)
@@ -138,6 +115,6 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
 
 
 def _network(client: str) -> str:
-    """Give what one client holds: an address or, of the sixth version, the half that is handed out."""
+    """What one client holds: an IPv4 address or, of IPv6, a whole /64 network."""
     address = _address(client)
     return str(int(address) >> 64) if isinstance(address, IPv6Address) else client

@@ -1,7 +1,6 @@
 """The report in a real browser: it renders, its table works, nothing overflows and nothing complains."""
 
 import csv
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,8 +16,8 @@ EVIL = '=<img src=x onerror="alert(1)">, "quoted"'
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with Browser(tmp_path_factory.mktemp("profile")) as opened:
+def browser() -> Iterator[Browser]:
+    with Browser() as opened:
         yield opened
 
 
@@ -56,7 +55,7 @@ def count(browser: Browser) -> str:
 
 
 def column(browser: Browser, name: str) -> list[str]:
-    """Give the visible texts of a column."""
+    """The visible texts of a column."""
     return list(
         browser.run(
             "(() => { const table = document.getElementById('cells-table');"
@@ -67,18 +66,12 @@ def column(browser: Browser, name: str) -> list[str]:
 
 
 def choose(browser: Browser, name: str, text: str) -> None:
-    browser.run(
-        f"(() => {{ const select = document.querySelector(\"#cells-form select[name='{name}']\");"
-        f"select.value = [...select.options].find(o => o.textContent === '{text}').value;"
-        "select.dispatchEvent(new Event('change')) })()"
-    )
+    browser.page.select_option(f"#cells-form select[name={name}]", label=text)
 
 
 def press(browser: Browser, selector: str) -> None:
     """Press a button as one does without a mouse."""
-    browser.run(f"document.querySelector({selector!r}).focus()")
-    for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r")
+    browser.page.press(selector, "Enter")
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -113,11 +106,11 @@ def test_filters_and_words_narrow_the_rows(browser: Browser, small: str) -> None
     choose(browser, "Treatment", "restored")
     choose(browser, "Method", "dime")
     assert count(browser) == "Rows 1 to 6 of 6 shown, 72 in the study."
-    browser.run("document.getElementById('cells-search').focus()")
-    browser.call("Input.insertText", text="onerror mcar")
+    browser.page.focus("#cells-search")
+    browser.page.keyboard.insert_text("onerror mcar")
     assert count(browser) == "Rows 1 to 3 of 3 shown, 72 in the study."
     assert set(column(browser, "Dataset")) == {EVIL}
-    browser.call("Input.insertText", text=" nowhere")
+    browser.page.keyboard.insert_text(" nowhere")
     assert count(browser) == "No row matches; 0 shown, 72 in the study."
     press(browser, "#cells-clear")
     assert count(browser) == "Rows 1 to 36 of 36 shown, 72 in the study."
@@ -139,12 +132,10 @@ def test_a_header_sorts_by_keyboard(browser: Browser, small: str) -> None:
 def test_what_is_shown_can_be_taken_home(browser: Browser, small: str) -> None:
     browser.open(small)
     choose(browser, "Treatment", "restricted")
-    press(browser, "#cells-download")
-    file = browser.downloads / "cells.csv"
-    limit = time.monotonic() + 10
-    while not (file.is_file() and file.stat().st_size) and time.monotonic() < limit:
-        browser.run("new Promise(done => setTimeout(done, 20))")
-    rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+    with browser.page.expect_download() as download:
+        press(browser, "#cells-download")
+    assert download.value.suggested_filename == "cells.csv"
+    rows = list(csv.DictReader(download.value.path().read_text(encoding="utf-8").splitlines()))
     assert len(rows) == 12
     assert {row["treatment"] for row in rows} == {"restricted"}
     assert {row["dataset"] for row in rows} == {"cube", f"'{EVIL}"}  # no formula for a spreadsheet
@@ -166,3 +157,13 @@ def test_many_cells_stay_quick(browser: Browser, large: str) -> None:
     assert browser.run("document.getElementById('cells-page').textContent") == "Page 2 of 6"
     assert count(browser) == "Rows 51 to 100 of 280 shown, 24,000 in the study."
     assert browser.complaints() == []
+
+
+def test_every_kind_of_complaint_is_heard(browser: Browser) -> None:
+    policy = '<meta http-equiv="Content-Security-Policy" content="img-src data:">'
+    script = "<script>console.warn('odd'); setTimeout(() => { throw Error('broken') })</script>"
+    browser.open(f"data:text/html,{policy}{script}<img src='http://localhost:9/'>")
+    found = " ".join(browser.complaints())
+    assert "odd" in found
+    assert "broken" in found
+    assert "Content Security Policy" in found
