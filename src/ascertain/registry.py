@@ -5,11 +5,14 @@ the package's name, by which installed packages make their parts known.
 """
 
 import difflib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ascertain.errors import InputError
@@ -144,6 +147,25 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     listed = list(known)
     near = difflib.get_close_matches(name, listed, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(listed)}"
+
+
+def load_plugin(file: str | Path) -> None:
+    """Run a Python file that registers parts, as importing a module does.
+
+    `ascertain --plugin mine.py study run mine.toml` does this first.
+    """
+    path = Path(file)
+    spec = spec_from_file_location(f"ascertain_plugin_{path.stem}", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file; name one that registers parts")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"the plugin {path} could not be loaded: {error!r}") from error
 
 
 def _origin(function: Callable[..., Any]) -> tuple[str, str]:

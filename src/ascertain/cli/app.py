@@ -20,6 +20,7 @@ from rich.progress import (
 from ascertain._core.compilation import enable_cache
 from ascertain._core.version import __version__
 from ascertain.errors import AscertainError
+from ascertain.registry import load_plugin
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 console = Console()
@@ -51,9 +52,15 @@ def _ascertain(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    plugins: Annotated[
+        list[Path] | None,
+        typer.Option("--plugin", metavar="FILE", help="A Python file that registers parts of your own."),
+    ] = None,
 ) -> None:
     """Active feature acquisition: which costly feature to measure next, learned from incomplete data."""
     del version
+    for file in plugins or []:
+        load_plugin(file)
     try:
         enable_cache()
     except AscertainError as error:

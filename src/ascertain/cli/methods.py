@@ -35,6 +35,19 @@ def methods_list() -> None:
     console.print(printed)
 
 
+@app.command()
+def parts() -> None:
+    """List every part by kind: methods, restorers, mechanisms, datasets and predictors, with their names."""
+    from ascertain import datasets, methods, missingness, predictors, restoration
+
+    kinds = {"method": methods, "restorer": restoration, "mechanism": missingness}
+    printed = Table("kind", "name", "what it does")
+    for kind, package in {**kinds, "dataset": datasets, "predictor": predictors}.items():
+        for name in package.names():
+            printed.add_row(kind, escape(name), escape(package.get(name).summary))
+    console.print(printed)
+
+
 @app.command(
     epilog="""
 Examples:

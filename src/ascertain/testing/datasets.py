@@ -39,9 +39,7 @@ def check_dataset(dataset: str | Callable[..., Any], data_dir: str | None = None
                 _everything_is_in_it(where, np.asarray(table.y), np.asarray(table.available), loaded)
         one, other = (jax.tree.leaves(each.split(0, protocol)) for each in (loaded, load(name, data_dir)))
         same = all(np.array_equal(*both) for both in zip(one, other, strict=True))
-        assert same, (
-            f"{name}: a split must be the same every time; draw rows with the seed that you are given"
-        )
+        assert same, f"{name}: a split must be the same every time; draw rows with the given seed"
 
 
 def _budgets_can_be_spent(name: str, dataset: Dataset) -> None:
