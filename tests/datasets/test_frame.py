@@ -22,7 +22,7 @@ N = 20
 
 
 def patients(**columns: object) -> pd.DataFrame:
-    """Give a sound table of twenty rows, with more or other columns."""
+    """A sound table of twenty rows, with more or other columns."""
     sound = {
         "age": np.arange(N) + 40.0,
         "colour": ["red", "green", None, "blue"] * 5,
@@ -168,7 +168,7 @@ def test_a_constant_column_is_warned_of(value: object) -> None:
 each_error = pytest.mark.parametrize(
     ("table", "arguments", "message"),
     [
-        ({}, {"costs": {"agee": 1}}, "costs has 'agee', which is no column; there are 'age', 'colour'"),
+        ({}, {"costs": {"agee": 1}}, "costs has 'agee', which is no column; did you mean 'age'"),
         ({}, {"costs": {"sick": 1}}, "costs has the target 'sick', which cannot be acquired"),
         ({}, {"costs": {"age": -1}}, "the cost of 'age' is -1"),
         ({}, {"costs": {"age": INF}}, "the cost of 'age' is inf"),
@@ -184,7 +184,7 @@ each_error = pytest.mark.parametrize(
         ({}, {"groups": {"sick": ["age"]}}, "'sick' has the name of a column outside it"),
         ({}, {"groups": {"a": []}}, r"the group 'a' must list its columns, got \[\]"),
         ({}, {"groups": {"a": "age"}}, "the group 'a' must list its columns, got 'age'"),
-        ({}, {"target": "sik"}, "the target 'sik' is no column of the table; there are 'age', 'colour'"),
+        ({}, {"target": "sik"}, "the table has no column 'sik'; did you mean 'sick'"),
         ({"sick": ["no", None] * 10}, {}, r"missing in 10 of 20 rows \(first in row 1\); drop these rows"),
         ({"sick": ["no"] * 20}, {}, "the target 'sick' has one class, 'no'"),
         (
@@ -200,12 +200,12 @@ each_error = pytest.mark.parametrize(
         ({"age": [None] * 20}, {}, "the column 'age' was never measured; drop it"),
         ({"age": pd.date_range("2020", periods=20)}, {}, "'age' has the type datetime64.*, which cannot be"),
         ({"age": pd.to_timedelta(np.arange(20), "h")}, {}, "'age' has the type timedelta64"),
-        ({"age": np.arange(20) * 1j}, {}, "'age' has the type complex128"),
+        ({"age": np.arange(20) * 1j}, {}, "Complex data not supported: give the parts of 'age' as columns"),
         ({"age": [[1], [2]] * 10}, {}, "the column 'age' holds a list in row 0"),
         ({"age": [None, datetime.date(2020, 1, 1)] * 10}, {}, "the column 'age' holds a date in row 1"),
         ({"age": [None, 1, "two", 3] * 5}, {}, r"'age' mixes numbers \(row 1\) and text \(row 2\)"),
         ({"age": [True, 2.5] * 10}, {}, r"'age' mixes booleans \(row 0\) and numbers \(row 1\)"),
-        ({"colour=red": np.arange(20)}, {}, "feature_names has 'colour=red' twice"),
+        ({"colour=red": np.arange(20)}, {}, "two features would be called 'colour=red'; rename a column"),
         ({}, {"budget": 0.5}, "a budget of 0.5 buys nothing"),
     ],
 )

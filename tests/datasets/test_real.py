@@ -20,8 +20,8 @@ from ascertain.datasets import (
     nhanes_i,
     nhanes_mortality,
 )
-from ascertain.datasets.real import panels
 from ascertain.protocol import AFABENCH
+from ascertain.tables.encoding import actions_of
 
 # sha256 of the files, compressed where they are
 FILES = """
@@ -232,7 +232,7 @@ def test_nhanes_labels_are_the_known_ones() -> None:
 
 
 def test_nhanes_i_prices() -> None:
-    actions = panels(nhanes_i.FEATURES, nhanes_i.GROUPS)
+    actions = actions_of(nhanes_i.FEATURES, nhanes_i.GROUPS)
     assert set(actions) == set(nhanes_i.COSTS)
     assert sum(cost == 0.001 for cost in nhanes_i.COSTS.values()) == 6
     paid = {name: round(cost, 3) for name, cost in nhanes_i.COSTS.items() if cost > 0.001}
@@ -249,7 +249,7 @@ def test_nhanes_i_prices() -> None:
 
 
 def overlap(costs: list[float], budget: float) -> float:
-    """Give the mean Jaccard index of pairs of random routes that nothing can be added to."""
+    """The mean Jaccard index of pairs of random routes that nothing can be added to."""
     rng = np.random.default_rng(0)
     routes = set()
     for _ in range(2000):

@@ -49,7 +49,7 @@ class Source:
 
 
 def find(source: Source, data_dir: Path | None = None) -> Path:
-    """Give the path of a dataset's file, downloading it if it is not there yet.
+    """Find a dataset's file, downloading it if it is not there yet.
 
     Parameters
     ----------
@@ -69,20 +69,20 @@ def find(source: Source, data_dir: Path | None = None) -> Path:
 
 
 def user_folder() -> Path:
-    """Give the folder that downloads are kept in."""
+    """The folder that downloads are kept in."""
     return Path(platformdirs.user_data_dir("ascertain", appauthor=False))
 
 
-def _chosen_folder(data_dir: Path | None) -> Iterator[Path]:
-    """Give the folder that the caller or the environment names, if either does."""
-    variable = os.environ.get("ASCERTAIN_DATA")
-    named = data_dir if data_dir is not None else Path(variable) if variable else None
-    if named is None:
-        return
-    if not named.is_dir():
-        origin = "data_dir" if data_dir is not None else "ASCERTAIN_DATA"
+def _chosen_folder(data_dir: Path | None) -> list[Path]:
+    """The folder that the caller or the environment names, if either does."""
+    origin, named = (
+        ("ASCERTAIN_DATA", os.environ.get("ASCERTAIN_DATA")) if data_dir is None else ("data_dir", data_dir)
+    )
+    if not named:
+        return []
+    if not Path(named).is_dir():
         raise InputError(f"{origin} names {named}, which is not a folder; create it or name another")
-    yield named
+    return [Path(named)]
 
 
 def _names(source: Source) -> Iterator[str]:
@@ -141,11 +141,7 @@ def _download(source: Source, folders: list[Path]) -> Path:
 
 
 def _fetch(url: str, path: Path) -> None:
-    pool = pooch.create(
-        path=path.parent,
-        base_url="",
-        registry={path.name: None},
-        urls={path.name: url},
-        retry_if_failed=_RETRIES,
+    file = path.name
+    pooch.create(path.parent, "", registry={file: None}, urls={file: url}, retry_if_failed=_RETRIES).fetch(
+        file
     )
-    pool.fetch(path.name)

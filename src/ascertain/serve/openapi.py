@@ -3,9 +3,9 @@
 from typing import Any
 
 from ascertain._core.version import __version__
-from ascertain.datasets.frame import LARGEST
 from ascertain.estimator.consultation import MOST_STEPS
 from ascertain.serve.limits import Limits
+from ascertain.tables.columns import LARGEST
 
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 _AMOUNT = {"type": "number", "minimum": 0}
