@@ -32,21 +32,10 @@ def read_table(
     missing: str = "",
     skip: int = 0,
 ) -> pd.DataFrame:
-    """Read a file of rows, plain or compressed, and check how many rows and columns it has.
+    """Read a file, plain or compressed, that should have so many rows and columns.
 
-    Parameters
-    ----------
-    path
-        The file.
-    shape
-        The numbers of rows and columns that it should have.
-    names
-        What to call the columns of a file without a header; by default the first line names them.
-    separator, missing
-        What stands between cells (a space: any white space), and in those that were not measured (besides
-        nothing and NA).
-    skip
-        How many lines to leave out at the top.
+    `names` are for a file without a header, below `skip` other lines. A separator of a space is any white
+    space; `missing` marks cells that were not measured, besides nothing and NA.
     """
     try:
         table = pd.read_csv(

@@ -46,27 +46,15 @@ class _Record(Strict):
 class Encoding:
     """How columns become features, and what acquiring them costs; made by `fit_encoding`.
 
-    Parameters
-    ----------
-    columns
-        The columns of the training table, in its order.
-    actions
-        What can be acquired: a panel of columns, or one column. Each column belongs to one action, or is
-        known.
-    known
-        The columns that are observed from the start; no action reveals their features.
-    flagged
-        Those known columns that some training rows lacked. They have one more feature, which tells whether
-        a row lacks them; the others are at their means in such a row.
-    named
-        Whether the training table named its columns, as a DataFrame does and an array does not.
+    Each column belongs to one action, or is known from the start. A known column is at its mean where a row
+    lacks it; those that some training rows lacked are flagged: one more feature says whether a row does.
     """
 
-    columns: tuple[Column, ...]
-    actions: tuple[Action, ...]
+    columns: tuple[Column, ...]  # in the order of the training table
+    actions: tuple[Action, ...]  # a panel of columns each, or one column
     known: tuple[str, ...]
     flagged: tuple[str, ...]
-    named: bool
+    named: bool  # whether the training table named its columns, as a DataFrame does and an array does not
 
     def __post_init__(self) -> None:
         for column in self.columns:
@@ -198,15 +186,9 @@ class Encoding:
             for action in self.actions
         ]
         prices = np.array([action.price for action in self.actions])
-        return Problem(
-            np.array(reveals),
-            prices,
-            prices.sum() if budget is None else budget,
-            len(class_names),
-            action_names=self.action_names,
-            feature_names=self.feature_names,
-            class_names=class_names,
-        )
+        names = {"action_names": self.action_names, "feature_names": self.feature_names}
+        amount = prices.sum() if budget is None else budget
+        return Problem(np.array(reveals), prices, amount, len(class_names), **names, class_names=class_names)
 
     def parse(self, column: str, text: str) -> float | bool | str:
         """Read a value that a person typed: a number, yes or no, or a category in capitals or not."""
@@ -260,15 +242,13 @@ class Encoding:
             return list(range(len(found)))
         if extra or lacking:  # in scikit-learn's words
             parts = ["The feature names should match those that were passed during fit."]
-            for title, names in (
-                ("unseen at fit time", extra),
-                ("seen at fit time, yet now missing", lacking),
-            ):
+            titles = "unseen at fit time", "seen at fit time, yet now missing"
+            for title, names in zip(titles, (extra, lacking), strict=True):
                 if names:
                     more = ["- ..."] if len(names) > 8 else []
                     parts += [f"Feature names {title}:", *(f"- {name}" for name in names[:8]), *more]
             raise InputError("\n".join(parts) + "\n")
-        for name in (name for name, count in Counter(found).items() if count > 1):
+        for name in [name for name, count in Counter(found).items() if count > 1][:1]:
             raise InputError(f"two columns are called {name!r}; rename one of them")
         return [found.index(name) for name in self._by_name]
 
@@ -293,18 +273,12 @@ def fit_encoding(
     ----------
     X
         A pandas or polars DataFrame, or a two-dimensional array, whose columns are called x0, x1, ...
-    costs
-        Prices by the name of a column or of a group (a dict or Series; what is not listed costs 1), or one
-        for each column in order.
-    groups
-        Panels (a dict): a name and the columns that are acquired together under it. A panel costs what
-        `costs` says of its name or, where it says nothing, what its columns cost together.
-    known
-        Columns that are observed from the start, at no cost: they are no actions.
+    costs, groups, known
+        As for `AcquisitionClassifier`.
     feature_names
         What to call the columns of an array instead.
     target
-        What the column of classes is called, which `X` does not have: listing it above gets its own message.
+        What the column of classes is called. It is not in `X`, and cannot be acquired.
     aside
         Columns to leave out, though `costs`, `groups` and `known` may list them.
 
@@ -422,9 +396,8 @@ def _prices(
         prices |= {name: price for name, price in stated.items() if name in prices}
     else:
         prices = dict(zip(columns, check_costs(costs, list(map(repr, columns))).tolist(), strict=True))
-    for panel, together in groups.items():
-        stated.setdefault(panel, sum(prices[name] for name in together if name not in aside))
-    return prices | stated
+    sums = {panel: sum(prices[c] for c in members if c not in aside) for panel, members in groups.items()}
+    return prices | sums | stated
 
 
 def _check_name(where: str, name: str, names: Collection[str], target: str | None = None) -> None:
