@@ -24,7 +24,7 @@ def dataset(
     n = x.shape[1]
     problem = Problem(np.eye(n), np.ones(n), n, int(y.max()) + 1, feature_names=[f"f{i}" for i in range(n)])
     return Dataset(
-        "made", problem, (n,), "macro_f1", lambda _: RawRows(x, y), stratified, preprocessing, "", ""
+        "made", problem, (n,), lambda seed: RawRows(x, y), stratified=stratified, preprocessing=preprocessing
     )
 
 

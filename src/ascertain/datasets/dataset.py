@@ -43,6 +43,10 @@ class Preprocessing(NamedTuple):
     over_all_rows: bool = True  # whether the reference takes these statistics from all rows
 
 
+# Of datasets that are not the paper's: scaled by the training part, their holes left as they are.
+KEEP_HOLES = Preprocessing(scale=True, impute=False, over_all_rows=False)
+
+
 class Preparation(NamedTuple):
     """How the features of a split were prepared: holes are filled, then values are shifted and scaled."""
 
@@ -67,10 +71,10 @@ class Dataset:
         Actions, what they reveal and cost, classes, names; its budget is the largest of `budgets`.
     budgets
         The budgets that results are reported at, ascending.
-    metric
-        The score that is reported: accuracy, or the macro-averaged F1.
     draw
         Returns the rows for a seed. Real data are the same for every seed; synthetic data are drawn with it.
+    metric
+        The score that is reported: accuracy, or the macro-averaged F1.
     stratified
         Whether splits are stratified by class and share one test set.
     preprocessing
@@ -83,12 +87,12 @@ class Dataset:
     name: str
     problem: Problem
     budgets: tuple[float, ...]
-    metric: Metric
     draw: Callable[[int], RawRows]
-    stratified: bool
-    preprocessing: Preprocessing
-    source: str
-    licence: str
+    metric: Metric = "macro_f1"
+    stratified: bool = True
+    preprocessing: Preprocessing = KEEP_HOLES
+    source: str = ""
+    licence: str = ""
 
     @property
     def complete(self) -> bool:

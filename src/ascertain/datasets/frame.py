@@ -12,7 +12,6 @@ import pandas as pd
 from ascertain._core.checks import check_budget, check_numbers
 from ascertain._core.frames import as_pandas, value_name
 from ascertain.datasets.dataset import Dataset, RawRows
-from ascertain.datasets.real import KEEP_HOLES
 from ascertain.errors import InputError
 from ascertain.tables.encoding import Encoding, by_name, fit_encoding
 from ascertain.tables.prices import read_panels, read_prices
@@ -29,7 +28,7 @@ def from_frame(
     groups: Any = None,
     known: Any = None,
     budget: float | None = None,
-    budgets: Sequence[float] | None = None,
+    budgets: Any = None,
     name: str = "table",
 ) -> Dataset:
     """Make a dataset of a pandas or polars table; empty cells (NaN, None) were not measured.
@@ -85,12 +84,8 @@ def from_frame(
         )
     table = take_target(frame, str(target), "the table")
     encoding = fit_encoding(table.columns, **_lists(costs, groups), known=known, target=table.target)
-    for column in encoding.columns:
-        if column.kind == "empty":
-            raise InputError(f"the column {column.name!r} was never measured; drop it")
-        if column.constant:
-            value = value_name(table.columns[column.name].dropna().iloc[0])
-            _warn(f"the column {column.name!r} always holds {value}; it can tell nothing")
+    for column in [each for each in encoding.columns if each.kind == "empty"][:1]:
+        raise InputError(f"the column {column.name!r} was never measured; drop it")
     if budget is not None and budgets is not None:
         raise InputError("budget and budgets say the same; pass one of them")
     amounts = budgets if budget is None else [budget]
@@ -102,7 +97,7 @@ def from_file(
     *,
     target: str,
     costs: Any = None,
-    budgets: Sequence[float] | None = None,
+    budgets: Any = None,
     known: Any = None,
     groups: Any = None,
     name: str | None = None,
@@ -130,10 +125,12 @@ def from_file(
     file = Path(path)
     table = read_user_table(file, str(target), separator=separator, markers=markers)
     if table.unlabelled:
-        _warn(f"{table.name}: {table.unlabelled} rows without the target {table.target!r} are left out")
+        message = f"{table.name}: {table.unlabelled} rows without the target {table.target!r} are left out"
+        warnings.warn(message, UserWarning, stacklevel=2)
     encoding, aside = encode(table, **_lists(costs, groups), known=() if known is None else known)
     for column, reason in aside.items():
-        _warn(f"{table.name}: the column {column!r} is left out: {reason}")
+        message = f"{table.name}: the column {column!r} is left out: {reason}"
+        warnings.warn(message, UserWarning, stacklevel=2)
     columns = table.columns.drop(columns=list(aside))
     called = file.name.partition(".")[0] if name is None else name
     return _dataset(called, table.name, table, columns, encoding, budgets)
@@ -157,7 +154,7 @@ def _dataset(
     table: UserTable,
     columns: pd.DataFrame,
     encoding: Encoding,
-    budgets: Sequence[float] | None,
+    budgets: Any,
 ) -> Dataset:
     counts = np.bincount(table.y)
     for rare in np.flatnonzero(counts < FEWEST_ROWS)[:1]:
@@ -165,6 +162,10 @@ def _dataset(
             f"the class {table.classes[rare]!r} of the target {table.target!r} has too few rows to split "
             f"({counts[rare]}); merge or drop classes with fewer than {FEWEST_ROWS}"
         )
+    for column in [column.name for column in encoding.columns if column.constant]:
+        value = value_name(columns[column].dropna().iloc[0])
+        message = f"the column {column!r} always holds {value}; it can tell nothing"
+        warnings.warn(message, UserWarning, stacklevel=3)
     prices = [action.price for action in encoding.actions]
     amounts = [sum(prices)] if budgets is None else budgets
     for amount in check_numbers("budgets", amounts, ndim=1):
@@ -176,14 +177,7 @@ def _dataset(
         name=name,
         problem=encoding.problem(max(amounts), table.classes),
         budgets=tuple(sorted(set(amounts))),
-        metric="macro_f1",
         draw=lambda seed: rows,
-        stratified=True,
-        preprocessing=KEEP_HOLES,
         source=source,
         licence="the caller's",
     )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=3)

@@ -4,6 +4,7 @@ import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,7 @@ from ascertain.datasets.dataset import Dataset, Preprocessing, RawRows
 from ascertain.errors import StoreError
 from ascertain.problem import Problem
 
-# Of the paper's datasets, as the reference has it.
-IMPUTE = Preprocessing(scale=True, impute=True)
-# Of the others: scaled by the training part, their holes left as they are.
-KEEP_HOLES = Preprocessing(scale=True, impute=False, over_all_rows=False)
+IMPUTE = Preprocessing(scale=True, impute=True)  # as the reference does
 
 
 def damaged(path: Path, what: str) -> StoreError:
@@ -97,38 +95,25 @@ def real_dataset(
     *,
     classes: Sequence[str],
     budgets: tuple[float, ...],
-    source: str,
-    licence: str,
     actions: Mapping[str, Sequence[str]] | None = None,
     costs: Mapping[str, float] | None = None,
-    stratified: bool = True,
-    preprocessing: Preprocessing = KEEP_HOLES,
+    **more: Any,
 ) -> Dataset:
-    """The dataset of rows that are the same for every seed, scored by the macro-averaged F1.
+    """The dataset of rows that are the same for every seed; takes the other fields of `Dataset`, too.
 
     `actions` are the features that each reveals, by default one; those without a price in `costs` cost 1.
     """
     actions = {feature: (feature,) for feature in features} if actions is None else actions
-    prices = costs or {}
-    return Dataset(
-        name=name,
-        problem=Problem(
-            [[feature in revealed for feature in features] for revealed in actions.values()],
-            [prices.get(action, 1.0) for action in actions],
-            budgets[-1],
-            len(classes),
-            action_names=list(actions),
-            feature_names=features,
-            class_names=classes,
-        ),
-        budgets=budgets,
-        metric="macro_f1",
-        draw=lambda seed: rows,
-        stratified=stratified,
-        preprocessing=preprocessing,
-        source=source,
-        licence=licence,
+    problem = Problem(
+        [[feature in revealed for feature in features] for revealed in actions.values()],
+        [(costs or {}).get(action, 1.0) for action in actions],
+        budgets[-1],
+        len(classes),
+        action_names=list(actions),
+        feature_names=features,
+        class_names=classes,
     )
+    return Dataset(name, problem, budgets, lambda seed: rows, **more)
 
 
 def _cells_at_the_end(path: Path, separator: str) -> int:

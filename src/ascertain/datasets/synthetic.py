@@ -12,8 +12,6 @@ from ascertain.problem import Problem
 N_CLASSES = 8
 _BLOCK = 10  # features that carry a code
 _MEAN = 0.5  # of features that carry nothing
-_SOURCE = "synthetic; the paper's experimental details and its reference implementation, AFABench"
-_RAW = Preprocessing(scale=False)
 
 
 def cube(
@@ -161,23 +159,19 @@ def _dataset(
     features: list[str],
     draw: Callable[[int], RawRows],
 ) -> Dataset:
-    problem = Problem(
-        reveals,
-        costs,
-        budgets[-1],
-        N_CLASSES,
-        action_names=actions,
-        feature_names=features,
-        class_names=[str(c) for c in range(N_CLASSES)],
-    )
+    names = {
+        "action_names": actions,
+        "feature_names": features,
+        "class_names": list(map(str, range(N_CLASSES))),
+    }
     return Dataset(
-        name=name,
-        problem=problem,
-        budgets=budgets,
+        name,
+        Problem(reveals, costs, budgets[-1], N_CLASSES, **names),
+        budgets,
+        draw,
         metric="accuracy",
-        draw=draw,
         stratified=False,
-        preprocessing=_RAW,
-        source=_SOURCE,
+        preprocessing=Preprocessing(scale=False),
+        source="synthetic; the paper's experimental details and its reference implementation, AFABench",
         licence="none needed",
     )
