@@ -115,6 +115,7 @@ def test_holes_are_kept_but_where_the_reference_imputes(name: str) -> None:
     dataset = here(name)
     holes = sum(int((~np.asarray(part.available)).sum()) for part in dataset.split(0))
     assert holes == (0 if name in ("actg175", "heart_disease") else np.isnan(dataset.draw(0).x).sum())
+    assert dataset.complete == (holes == 0)
 
 
 @pytest.mark.needs("data")
