@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from ascertain import InputError, Problem
-from ascertain.datasets.dataset import N_SPLITS, Dataset, Preprocessing, Rows, Split
+from ascertain.datasets.dataset import N_SPLITS, Dataset, Preprocessing, RawRows, Split
 from ascertain.protocol import AFABENCH, PAPER, Protocol
 
 RAW = Preprocessing(scale=False)
 
 
 def numbered(counts: tuple[int, ...], *, stratified: bool) -> Dataset:
-    """Give rows that hold their own number."""
+    """Rows that hold their own number."""
     y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
     return dataset(np.arange(len(y), dtype=float)[:, None], y, RAW, stratified=stratified)
 
@@ -23,7 +23,9 @@ def dataset(
 ) -> Dataset:
     n = x.shape[1]
     problem = Problem(np.eye(n), np.ones(n), n, int(y.max()) + 1, feature_names=[f"f{i}" for i in range(n)])
-    return Dataset("made", problem, (n,), "macro_f1", lambda _: Rows(x, y), stratified, preprocessing, "", "")
+    return Dataset(
+        "made", problem, (n,), lambda seed: RawRows(x, y), stratified=stratified, preprocessing=preprocessing
+    )
 
 
 def rows_of(split: Split) -> list[list[int]]:
@@ -74,7 +76,7 @@ def test_a_split_is_a_whole_number() -> None:
 
 
 def holey() -> tuple[np.ndarray, np.ndarray]:
-    """Give 400 rows of differently scaled columns and a constant, a tenth of them missing."""
+    """400 rows of differently scaled columns and a constant, a tenth of them missing."""
     rng = np.random.default_rng(1)
     x = rng.normal([3.0, -50.0, 1e4, 7.0], [2.0, 30.0, 1e3, 0.0], (400, 4))
     x[rng.random(x.shape) < 0.1] = np.nan
@@ -82,7 +84,7 @@ def holey() -> tuple[np.ndarray, np.ndarray]:
 
 
 def moments(split: Split, *parts: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give the mean and deviation of the measured cells of some parts."""
+    """The mean and deviation of the measured cells of some parts."""
     cells = np.concatenate([np.asarray(getattr(split, part).x, float) for part in parts])
     known = np.concatenate([np.asarray(getattr(split, part).available) for part in parts])
     cells = np.where(known, cells, np.nan)

@@ -35,7 +35,7 @@ class Format(NamedTuple):
 
 
 def frame(features: list[str], **columns: Any) -> pd.DataFrame:
-    """Give random features, the given columns after them."""
+    """Random features, the given columns after them."""
     made = pd.DataFrame(RNG.normal(10, 2, (N, len(features))).round(4), columns=features)
     return made.assign(**columns)
 
@@ -77,15 +77,14 @@ def actg_frame() -> pd.DataFrame:
 
 
 def coai_features() -> list[str]:
-    """Give 118 columns: each measurement, and indicators of some."""
-    measured = [name for panel in module("nhanes_mortality")._PANELS for name in panel.measurements]
+    """118 columns: each measurement, and indicators of some."""
+    measured = [name for _, names in module("nhanes_mortality")._PANELS.values() for name in names]
     indicators = [f"{name}_is{what}" for what in ("Blank", "Missing", "Unacceptable") for name in measured]
     return (measured + indicators)[:118]
 
 
 def small_heart() -> dict[str, object]:
-    sites = module("heart_disease")._SITES
-    return {"_SITES": {name: site._replace(classes=HALVES) for name, site in sites.items()}}
+    return {"_CLASSES": dict.fromkeys(module("heart_disease")._FILES, HALVES)}
 
 
 FORMATS = {
@@ -168,7 +167,7 @@ FORMATS = {
 
 @pytest.fixture
 def folder(tmp_path: Path, user_folder: Path) -> Path:
-    """Give a folder of data that holds what the formats do not: labels in files of their own, other sites."""
+    """A folder of data with what the formats do not hold: labels in files of their own, other sites."""
     made = tmp_path / "data"
     for form in FORMATS.values():
         (made / form.path).parent.mkdir(parents=True, exist_ok=True)
@@ -189,8 +188,7 @@ def prepare(form: Format, folder: Path, monkeypatch: pytest.MonkeyPatch, text: s
         if hasattr(owner, name):
             monkeypatch.setattr(owner, name, undigested(getattr(owner, name)))
     if form.dataset == "heart_disease":
-        site = owner._SITES["cleveland"]
-        monkeypatch.setitem(owner._SITES, "cleveland", site._replace(source=undigested(site.source)))
+        monkeypatch.setitem(owner._FILES, "cleveland", undigested(owner._FILES["cleveland"]))
     path = folder / form.path
     path.write_text(form.text if text is None else text)
     return path
@@ -306,8 +304,7 @@ def test_another_class_balance_is_refused(
     prepare(form, folder, monkeypatch)
     owner = module(form.dataset)
     if form.dataset == "heart_disease":
-        changed = {name: site._replace(classes=(19, 21)) for name, site in owner._SITES.items()}
-        monkeypatch.setattr(owner, "_SITES", changed)
+        monkeypatch.setattr(owner, "_CLASSES", dict.fromkeys(owner._FILES, (19, 21)))
     else:
         first, second, *others = owner._CLASSES
         monkeypatch.setattr(owner, "_CLASSES", (first - 1, second + 1, *others))

@@ -4,6 +4,7 @@ import datetime
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascertain import InputError
-from ascertain.datasets import Dataset, from_frame
+from ascertain.datasets import Dataset, from_file, from_frame
 
 NAN, INF = float("nan"), float("inf")
 N = 20
 
 
 def patients(**columns: object) -> pd.DataFrame:
-    """Give a sound table of twenty rows, with more or other columns."""
+    """A sound table of twenty rows, with more or other columns."""
     sound = {
         "age": np.arange(N) + 40.0,
         "colour": ["red", "green", None, "blue"] * 5,
@@ -168,7 +169,7 @@ def test_a_constant_column_is_warned_of(value: object) -> None:
 each_error = pytest.mark.parametrize(
     ("table", "arguments", "message"),
     [
-        ({}, {"costs": {"agee": 1}}, "costs has 'agee', which is no column; there are 'age', 'colour'"),
+        ({}, {"costs": {"agee": 1}}, "costs has 'agee', which is no column; did you mean 'age'"),
         ({}, {"costs": {"sick": 1}}, "costs has the target 'sick', which cannot be acquired"),
         ({}, {"costs": {"age": -1}}, "the cost of 'age' is -1"),
         ({}, {"costs": {"age": INF}}, "the cost of 'age' is inf"),
@@ -184,7 +185,7 @@ each_error = pytest.mark.parametrize(
         ({}, {"groups": {"sick": ["age"]}}, "'sick' has the name of a column outside it"),
         ({}, {"groups": {"a": []}}, r"the group 'a' must list its columns, got \[\]"),
         ({}, {"groups": {"a": "age"}}, "the group 'a' must list its columns, got 'age'"),
-        ({}, {"target": "sik"}, "the target 'sik' is no column of the table; there are 'age', 'colour'"),
+        ({}, {"target": "sik"}, "the table has no column 'sik'; did you mean 'sick'"),
         ({"sick": ["no", None] * 10}, {}, r"missing in 10 of 20 rows \(first in row 1\); drop these rows"),
         ({"sick": ["no"] * 20}, {}, "the target 'sick' has one class, 'no'"),
         (
@@ -200,12 +201,12 @@ each_error = pytest.mark.parametrize(
         ({"age": [None] * 20}, {}, "the column 'age' was never measured; drop it"),
         ({"age": pd.date_range("2020", periods=20)}, {}, "'age' has the type datetime64.*, which cannot be"),
         ({"age": pd.to_timedelta(np.arange(20), "h")}, {}, "'age' has the type timedelta64"),
-        ({"age": np.arange(20) * 1j}, {}, "'age' has the type complex128"),
+        ({"age": np.arange(20) * 1j}, {}, "Complex data not supported: give the parts of 'age' as columns"),
         ({"age": [[1], [2]] * 10}, {}, "the column 'age' holds a list in row 0"),
         ({"age": [None, datetime.date(2020, 1, 1)] * 10}, {}, "the column 'age' holds a date in row 1"),
         ({"age": [None, 1, "two", 3] * 5}, {}, r"'age' mixes numbers \(row 1\) and text \(row 2\)"),
         ({"age": [True, 2.5] * 10}, {}, r"'age' mixes booleans \(row 0\) and numbers \(row 1\)"),
-        ({"colour=red": np.arange(20)}, {}, "feature_names has 'colour=red' twice"),
+        ({"colour=red": np.arange(20)}, {}, "two features would be called 'colour=red'; rename a column"),
         ({}, {"budget": 0.5}, "a budget of 0.5 buys nothing"),
     ],
 )
@@ -331,3 +332,117 @@ def check_names(dataset: Dataset, table: pd.DataFrame, columns: list[str]) -> No
         assert one_hot[~known].isna().to_numpy().all()
         named = [str(name).removeprefix(f"{column}=") for name in one_hot[known].idxmax(axis=1)]
         assert named == table[column][known].astype(str).tolist()
+
+
+# Columns that are known from the start, several budgets, and files
+
+
+def test_known_columns_are_at_their_means_where_they_are_missing() -> None:
+    age = np.where(np.arange(N) % 5 == 0, NAN, np.arange(N) + 40.0)
+    dataset = from_frame(patients(age=age), target="sick", known=["age", "smoker"], costs={"age": 3})
+    problem = dataset.problem
+    assert problem.action_names == ("colour",)
+    assert problem.feature_names == (
+        "age",
+        "colour=blue",
+        "colour=green",
+        "colour=red",
+        "smoker",
+        "age missing",
+    )
+    np.testing.assert_array_equal(problem.known, [True, False, False, False, True, True])
+    assert dataset.budgets == (1.0,)
+    raw = dataset.draw(0).x
+    np.testing.assert_array_equal(raw[:, 5], np.isnan(age))
+    split = dataset.split(0)
+    for part in split:
+        assert np.asarray(part.available)[:, [0, 4, 5]].all()
+    lacking = np.asarray(split.train.x)[:, 5] > 0
+    np.testing.assert_array_equal(np.asarray(split.train.x)[lacking, 0], 0)  # the mean, standardised
+    measured = np.asarray(split.train.x)[~lacking, 0]
+    np.testing.assert_allclose([measured.mean(), measured.std()], [0, 1], atol=1e-5)
+
+
+def test_rows_are_complete_where_nothing_is_missing_or_what_is_missing_is_known() -> None:
+    table = patients(colour=["red", "green"] * 10)
+    assert from_frame(table, target="sick").complete
+    assert not from_frame(patients(), target="sick").complete
+    assert from_frame(patients(), target="sick", known=["colour"]).complete
+
+
+def test_several_budgets() -> None:
+    dataset = from_frame(patients(), target="sick", budgets=[3, 1, 2, 3])
+    assert [*dataset.budgets, float(dataset.problem.budget)] == [1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"budgets": [2], "budget": 2}, "budget and budgets say the same; pass one"),
+        ({"budgets": []}, "budgets is empty"),
+        ({"budgets": [3, 0.5]}, "a budget of 0.5 buys nothing"),
+        ({"budgets": ["2"]}, "budgets.0. is .*'2'.*, not a number"),
+        ({"budgets": 2}, "budgets must be a sequence of numbers"),
+        ({"known": ["sick"]}, "known has the target 'sick'"),
+        ({"known": ["agee"]}, "known has 'agee', which is no column; did you mean 'age'"),
+        ({"known": ["age", "colour", "smoker"]}, "all columns are known"),
+        ({"costs": "prices.csv"}, "there is no file prices.csv"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_frame(patients(), target="sick", **arguments)
+
+
+def written(folder: Path, table: pd.DataFrame) -> Path:
+    path = folder / "clinic.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_a_file_gives_the_dataset_of_its_table(tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("name,cost\nage,2\nvisit,4.5\n")
+    (tmp_path / "panels.csv").write_text("column,group\ncolour,visit\nsmoker,visit\n")
+    lists: dict[str, Any] = {"costs": tmp_path / "prices.csv", "groups": str(tmp_path / "panels.csv")}
+    table = patients(age=np.arange(N) * 1.5)  # a sequence would be taken for an identifier
+    path = written(tmp_path, table)
+    dataset = from_file(path, target="sick", budgets=[2, 6.5], **lists)
+    assert (dataset.name, dataset.source, dataset.budgets) == ("clinic", "clinic.csv", (2, 6.5))
+    ours = from_frame(
+        table, target="sick", costs={"age": 2, "visit": 4.5}, groups={"visit": ["colour", "smoker"]}
+    )
+    assert dataset.problem.action_names == ours.problem.action_names == ("age", "visit")
+    np.testing.assert_array_equal(dataset.problem.costs, ours.problem.costs)
+    for theirs, mine in zip(dataset.split(2), ours.split(2), strict=True):
+        np.testing.assert_array_equal(theirs.x, mine.x)
+        np.testing.assert_array_equal(theirs.available, mine.available)
+        np.testing.assert_array_equal(theirs.y, mine.y)
+    tabs = tmp_path / "clinic.tsv"
+    table.to_csv(tabs, index=False, sep="\t")
+    table.to_parquet(tmp_path / "clinic.parquet")
+    for other in (tabs, tmp_path / "clinic.parquet"):
+        again = from_file(other, target="sick", costs={"age": 2}, known=["smoker"], name="mine")
+        assert (again.name, again.problem.action_names) == ("mine", ("age", "colour"))
+
+
+def test_rows_and_columns_of_a_file_that_cannot_be_used_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    table = pd.concat([patients()] * 2).assign(id=np.arange(2 * N), empty=None)
+    table["sick"] = table["sick"].where(~table["id"].isin([3, 30]))
+    with pytest.warns(UserWarning, match="left out") as caught:
+        dataset = from_file(
+            written(tmp_path, table), target="sick", costs={"id": 1, "age": 2}, known=["empty"]
+        )
+    assert [str(warning.message) for warning in caught] == [
+        "clinic.csv: 2 rows without the target 'sick' are left out",
+        "clinic.csv: the column 'id' is left out: it numbers the rows, as an identifier does",
+        "clinic.csv: the column 'empty' is left out: it was never measured",
+    ]
+    assert dataset.problem.action_names == ("age", "colour", "smoker")
+    assert dataset.problem.costs.tolist() == [2, 1, 1]
+    assert len(dataset.draw(0).y) == 38
+
+
+def test_a_file_needs_rows_of_each_class(tmp_path: Path) -> None:
+    table = patients(age=np.arange(N) * 1.5, sick=["no"] * 17 + ["yes"] * 3)
+    with pytest.raises(InputError, match=r"'yes' of the target 'sick' has too few rows to split \(3\)"):
+        from_file(written(tmp_path, table), target="sick")

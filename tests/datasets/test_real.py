@@ -20,8 +20,8 @@ from ascertain.datasets import (
     nhanes_i,
     nhanes_mortality,
 )
-from ascertain.datasets.real import panels
 from ascertain.protocol import AFABENCH
+from ascertain.tables.encoding import actions_of
 
 # sha256 of the files, compressed where they are
 FILES = """
@@ -115,6 +115,7 @@ def test_holes_are_kept_but_where_the_reference_imputes(name: str) -> None:
     dataset = here(name)
     holes = sum(int((~np.asarray(part.available)).sum()) for part in dataset.split(0))
     assert holes == (0 if name in ("actg175", "heart_disease") else np.isnan(dataset.draw(0).x).sum())
+    assert dataset.complete == (holes == 0)
 
 
 @pytest.mark.needs("data")
@@ -232,7 +233,7 @@ def test_nhanes_labels_are_the_known_ones() -> None:
 
 
 def test_nhanes_i_prices() -> None:
-    actions = panels(nhanes_i.FEATURES, nhanes_i.GROUPS)
+    actions = actions_of(nhanes_i.FEATURES, nhanes_i.GROUPS)
     assert set(actions) == set(nhanes_i.COSTS)
     assert sum(cost == 0.001 for cost in nhanes_i.COSTS.values()) == 6
     paid = {name: round(cost, 3) for name, cost in nhanes_i.COSTS.items() if cost > 0.001}
@@ -249,7 +250,7 @@ def test_nhanes_i_prices() -> None:
 
 
 def overlap(costs: list[float], budget: float) -> float:
-    """Give the mean Jaccard index of pairs of random routes that nothing can be added to."""
+    """The mean Jaccard index of pairs of random routes that nothing can be added to."""
     rng = np.random.default_rng(0)
     routes = set()
     for _ in range(2000):

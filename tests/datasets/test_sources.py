@@ -126,7 +126,7 @@ def test_no_digest_is_asked_of_an_equivalent_file(tmp_path: Path, user_folder: P
 
 
 def from_server(server: str, behaviour: str) -> Source:
-    """Give a source whose download is the file that digests are known of."""
+    """A source whose download is the file that digests are known of."""
     url = f"{server}/{behaviour}/greeting.csv"
     return replace(SOURCE, path="set/greeting.csv", others=("set/greeting.csv.gz",), url=url)
 
@@ -196,7 +196,7 @@ def test_each_download_has_a_place() -> None:
         for found in iter_modules(datasets.__path__)
     ]
     known = [value for module in modules for value in vars(module).values() if isinstance(value, Source)]
-    known += [site.source for site in heart_disease._SITES.values()]
+    known += heart_disease._FILES.values()
     assert len(known) == 14
     for source in known:
         names = [Path(path).name for path in (source.path, *source.others)]

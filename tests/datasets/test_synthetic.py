@@ -29,7 +29,7 @@ def rest(block: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def blocks(x: np.ndarray, name: str) -> list[np.ndarray]:
-    """Give the blocks that carry the code of each row."""
+    """The blocks that carry the code of each row."""
     if name == "cube":
         return [x[:, :10]]
     if name == "cube_nuc":

@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from ascertain import InputError, Problem, Table
 from ascertain.datasets import Dataset, cube, cube_nm, cube_nuc
-from ascertain.datasets.dataset import Preprocessing, Rows, Split
+from ascertain.datasets.dataset import Preprocessing, RawRows, Split
 from ascertain.evaluation.routes import (
     MAX_ROWS,
     RouteStructure,
@@ -240,7 +240,7 @@ def dataset_of(problem: Problem, name: str, budgets: tuple[float, ...], metric: 
         problem=problem,
         budgets=budgets,
         metric=metric,
-        draw=lambda seed: Rows(np.asarray(table.x, float), np.asarray(table.y, int)),
+        draw=lambda seed: RawRows(np.asarray(table.x, float), np.asarray(table.y, int)),
         stratified=False,
         preprocessing=Preprocessing(scale=False),
         source="drawn",

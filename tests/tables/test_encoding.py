@@ -21,7 +21,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def patients(**columns: object) -> pd.DataFrame:
-    """Give a sound table of eight rows, with more or other columns."""
+    """A sound table of eight rows, with more or other columns."""
     sound = {
         "age": [40, 51, 62, 73, 84, 40, 51, 62],
         "colour": ["red", "green", None, "Blue"] * 2,

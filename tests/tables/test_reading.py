@@ -143,8 +143,11 @@ def test_prices_panels_and_known_columns_survive_what_is_set_aside(tmp_path: Pat
         ({"costs": {"pian": 1}}, "costs has 'pian', which is no column; did you mean 'pain'?"),
         ({"costs": {"sick": 1}}, "costs has the target 'sick', which cannot be acquired"),
         ({"known": ["ages"]}, "known has 'ages', which is no column; did you mean 'age'?"),
-        ({"groups": {"g": ["age", "sick"]}}, "groups has the target 'sick'"),
-        ({"groups": {"g": ["age", "scam"]}}, "groups has 'scam', which is no column; did you mean 'scan'?"),
+        ({"groups": {"g": ["age", "sick"]}}, "the group 'g' has the target 'sick'"),
+        (
+            {"groups": {"g": ["age", "scam"]}},
+            "the group 'g' has 'scam', which is no column; did you mean 'scan'",
+        ),
     ],
 )
 def test_names_that_are_not_there_are_explained(

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
-from ascertain.datasets.real import check_classes, labels, numbers, panels, pose, read_table, real_dataset
+from ascertain.datasets.dataset import Dataset
+from ascertain.datasets.real import IMPUTE, labelled_rows, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
 
 FEATURES = (
@@ -30,24 +30,16 @@ def actg175(data_dir: Path | None = None) -> Dataset:
 
     The class says whether the event was observed or the patient censored. Note that `time`, the days to
     either, is among the reference's features. Nothing is missing that its mean imputation would fill.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     path = find(_FILE, data_dir)
     table = read_table(path, _SHAPE).rename(columns=_UCI_NAMES)
-    y = labels(path, numbers(path, table, ["cid"])[:, 0], len(_CLASSES))
-    check_classes(path, y, _CLASSES)
-    problem = pose(FEATURES, panels(FEATURES, {}), {}, BUDGETS[-1], ("censored", "event"))
     return real_dataset(
         "actg175",
-        Rows(numbers(path, table, FEATURES), y),
-        problem,
-        BUDGETS,
-        stratified=True,
-        preprocessing=Preprocessing(impute=True),
+        labelled_rows(path, table, FEATURES, "cid", _CLASSES),
+        FEATURES,
+        classes=("censored", "event"),
+        budgets=BUDGETS,
+        preprocessing=IMPUTE,
         source="UCI data set 890, Hammer et al. (1996), as distributed with lifelines",
         licence="CC BY 4.0",
     )

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from sklearn.model_selection import train_test_split
 
-from ascertain._core.checks import check_count
+from ascertain._core.checks import check_budget, check_count
 from ascertain.errors import InputError
 from ascertain.metrics import Metric as Metric
 from ascertain.problem import Problem, Table
@@ -20,8 +20,8 @@ FIRST_SEED = 42  # of split 0; split i uses 42 + i
 _TEST_SEED = 100  # of the test set that all stratified splits share
 
 
-class Rows(NamedTuple):
-    """Features as they come, NaN where not measured, and class numbers."""
+class RawRows(NamedTuple):
+    """Features in their own units, NaN where not measured, and class numbers."""
 
     x: Float[np.ndarray, "instances features"]
     y: Int[np.ndarray, " instances"]
@@ -41,6 +41,10 @@ class Preprocessing(NamedTuple):
     scale: bool = True  # to mean 0 and (population) deviation 1
     impute: bool = False  # missing cells by the mean, as the reference implementation does
     over_all_rows: bool = True  # whether the reference takes these statistics from all rows
+
+
+# Of datasets that are not the paper's: scaled by the training part, their holes left as they are.
+KEEP_HOLES = Preprocessing(scale=True, impute=False, over_all_rows=False)
 
 
 class Preparation(NamedTuple):
@@ -67,14 +71,15 @@ class Dataset:
         Actions, what they reveal and cost, classes, names; its budget is the largest of `budgets`.
     budgets
         The budgets that results are reported at, ascending.
+    draw
+        Returns the rows for a seed. Real data are the same for every seed; synthetic data are drawn with it.
     metric
         The score that is reported: accuracy, or the macro-averaged F1.
-    draw
-        Gives the rows for a seed. Real data are the same for every seed; synthetic data are drawn with it.
     stratified
         Whether splits are stratified by class and share one test set.
     preprocessing
-        What happens to the features.
+        What happens to the features. Those that are known from the start (`problem.known`) are always at
+        their means where a row lacks them.
     source, licence
         Where the rows come from and on what terms.
     """
@@ -82,15 +87,21 @@ class Dataset:
     name: str
     problem: Problem
     budgets: tuple[float, ...]
-    metric: Metric
-    draw: Callable[[int], Rows]
-    stratified: bool
-    preprocessing: Preprocessing
-    source: str
-    licence: str
+    draw: Callable[[int], RawRows]
+    metric: Metric = "macro_f1"
+    stratified: bool = True
+    preprocessing: Preprocessing = KEEP_HOLES
+    source: str = ""
+    licence: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the rows of a split have every feature: none was missing, or what was is filled in."""
+        missing = np.isnan(self.draw(FIRST_SEED).x).any(axis=0)
+        return not (missing & ~self._filled).any()
 
     def split(self, index: int, protocol: Protocol = PAPER) -> Split:
-        """Give train, validation and test tables (60, 20 and 20%) of one of the five splits.
+        """Draw train, validation and test tables (60, 20 and 20%) of one of the five splits.
 
         Parameters
         ----------
@@ -101,46 +112,52 @@ class Dataset:
             training part or, where the reference does so, of all rows.
         """
         rows, parts = self._draw(index)
-        x = self.preparation(index, protocol)(rows.x)
+        x = self._prepared_by(rows, parts, protocol)(rows.x)
         return Split(*(Table(x[part], rows.y[part], n_classes=self.problem.n_classes) for part in parts))
 
     def preparation(self, index: int, protocol: Protocol = PAPER) -> Preparation:
-        """Say how the features of a split are prepared; takes what `split` takes."""
-        rows, parts = self._draw(index)
-        everything = protocol.standardise == "all" and self.preprocessing.over_all_rows
-        known = rows.x if everything else rows.x[parts[0]]
-        n_features = known.shape[1]
-        shift, scale, fill = np.zeros(n_features), np.ones(n_features), np.full(n_features, np.nan)
-        if not (self.preprocessing.impute or self.preprocessing.scale):
-            return Preparation(fill, shift, scale)
-        for column in np.flatnonzero(np.isnan(known).all(axis=0))[:1]:
-            name = self.problem.feature_names[column] if self.problem.feature_names else column
-            raise InputError(f"{self.name}: no training row has the feature {name!r}")
-        mean = np.nanmean(known, axis=0)
-        if self.preprocessing.impute:
-            fill, known = mean, np.where(np.isnan(known), mean, known)
-        if self.preprocessing.scale:
-            deviation = np.nanstd(known, axis=0)
-            shift, scale = mean, np.where(deviation > 0, deviation, 1.0)
-        return Preparation(fill, shift, scale)
+        """How the features of a split are prepared; takes what `split` takes."""
+        return self._prepared_by(*self._draw(index), protocol)
 
     def at(self, budget: float) -> "Dataset":
-        """Give the same dataset with another budget to plan for."""
-        names = {n: getattr(self.problem, n) for n in ("action_names", "feature_names", "class_names")}
-        arrays = (np.asarray(self.problem.reveals), np.asarray(self.problem.costs))
-        return replace(self, problem=Problem(*arrays, budget, self.problem.n_classes, **names))
+        """The same dataset with another budget to plan for."""
+        amount = check_budget(budget, np.asarray(self.problem.costs))
+        return replace(self, problem=self.problem.at(amount))
 
     def with_budgets(self, budgets: Iterable[float]) -> "Dataset":
-        """Give the same dataset with other budgets to report at; the largest is planned for."""
+        """The same dataset with other budgets to report at; the largest is planned for."""
         amounts = tuple(sorted(set(budgets)))
         return replace(self.at(amounts[-1]), budgets=amounts)
 
-    def _draw(self, index: int) -> tuple[Rows, list[np.ndarray]]:
+    @property
+    def _filled(self) -> Bool[np.ndarray, " features"]:
+        """Which features are at their means where they are missing."""
+        return self.preprocessing.impute | np.asarray(self.problem.known)
+
+    def _draw(self, index: int) -> tuple[RawRows, list[np.ndarray]]:
         """Draw the rows of a split, and which of them are in which part."""
         seed = FIRST_SEED + check_count("split", index, least=0)
         rows = self.draw(seed)
         parts = _stratified_parts(rows.y, seed) if self.stratified else _shuffled_parts(len(rows.y), seed)
         return rows, parts
+
+    def _prepared_by(self, rows: RawRows, parts: list[np.ndarray], protocol: Protocol) -> Preparation:
+        everything = protocol.standardise == "all" and self.preprocessing.over_all_rows
+        fitted = rows.x if everything else rows.x[parts[0]]
+        n_features = fitted.shape[1]
+        shift, scale, fill = np.zeros(n_features), np.ones(n_features), np.full(n_features, np.nan)
+        if not (self.preprocessing.scale or self._filled.any()):
+            return Preparation(fill, shift, scale)
+        for column in np.flatnonzero(np.isnan(fitted).all(axis=0))[:1]:
+            name = self.problem.feature_names[column] if self.problem.feature_names else column
+            raise InputError(f"{self.name}: no training row has the feature {name!r}; drop it")
+        mean = np.nanmean(fitted, axis=0)
+        if self.preprocessing.impute:  # the reference scales by the deviation of imputed columns
+            fitted = np.where(np.isnan(fitted), mean, fitted)
+        if self.preprocessing.scale:
+            deviation = np.nanstd(fitted, axis=0)
+            shift, scale = mean, np.where(deviation > 0, deviation, 1.0)
+        return Preparation(np.where(self._filled, mean, np.nan), shift, scale)
 
 
 def _shuffled_parts(n: int, seed: int) -> list[np.ndarray]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
-from ascertain.datasets.real import damaged, labels, numbers, panels, pose, read_table, real_dataset
+from ascertain.datasets.dataset import Dataset, RawRows
+from ascertain.datasets.real import IMPUTE, damaged, labels, numbers, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
 
 BUDGETS = (5, 10, 15)
@@ -29,11 +29,6 @@ def diabetes(data_dir: Path | None = None) -> Dataset:
     The class is fasting glucose, at most 100 mg/dL, between, or at least 125, taken as the mean where it
     was not measured. As in the reference, one-hot columns are acquired one by one, and missing cells are
     imputed by their column's mean.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     path = find(_FILE, data_dir)
     table = read_table(path, (_ROWS, N_FEATURES + 1))
@@ -45,11 +40,11 @@ def diabetes(data_dir: Path | None = None) -> Dataset:
         raise damaged(path, f"has no row of class {absent}")
     return real_dataset(
         "diabetes",
-        Rows(numbers(path, table, features), y),
-        pose(features, panels(features, {}), {}, BUDGETS[-1], _CLASS_NAMES),
-        BUDGETS,
-        stratified=True,
-        preprocessing=Preprocessing(impute=True),
+        RawRows(numbers(path, table, features), y),
+        features,
+        classes=_CLASS_NAMES,
+        budgets=BUDGETS,
+        preprocessing=IMPUTE,
         source="NHANES 1999-2016, Kachuee et al. (2019), as prepared in iancovert/dynamic-selection",
         licence="MIT; the survey is in the public domain",
     )

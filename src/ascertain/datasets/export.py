@@ -1,7 +1,7 @@
 """A dataset as a person would hold it: a table with names and holes, a price list, and panels."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,17 +12,16 @@ from ascertain.datasets.dataset import FIRST_SEED, Dataset
 TARGET = "outcome"
 
 
-@dataclass(frozen=True, eq=False)
-class Exported:
-    """What is written: the table with its target, the price of each action, and what comes in panels."""
+class Exported(NamedTuple):
+    """What is written."""
 
-    table: pd.DataFrame
-    prices: dict[str, float]
-    panels: dict[str, list[str]]
+    table: pd.DataFrame  # with its target
+    prices: dict[str, float]  # of each action
+    panels: dict[str, list[str]]  # the columns of actions that reveal several
 
 
 def export(dataset: Dataset) -> Exported:
-    """Give a dataset's rows in their own units; synthetic ones are those of split 0.
+    """Turn a dataset's rows into a table in their own units; synthetic ones are those of split 0.
 
     One-hot columns that one action reveals (`site=a`, `site=b` by `site`) become one column again.
     """
@@ -44,7 +43,7 @@ def export(dataset: Dataset) -> Exported:
 
 
 def write(exported: Exported, folder: Path, name: str) -> list[Path]:
-    """Write the table, its prices, and its panels if it has any; give the files."""
+    """Write the table, its prices, and its panels if it has any; return the files."""
     tables = {
         f"{name}.csv": exported.table,
         "prices.csv": pd.DataFrame(exported.prices.items(), columns=["name", "cost"]),

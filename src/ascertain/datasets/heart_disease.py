@@ -1,22 +1,13 @@
 """Heart disease: the Cleveland data of the paper, and the same tests at four hospitals, full of holes."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
-from ascertain.datasets.real import (
-    KEEP_HOLES,
-    check_classes,
-    labels,
-    numbers,
-    panels,
-    pose,
-    read_table,
-    real_dataset,
-)
+from ascertain.datasets.dataset import Dataset, RawRows
+from ascertain.datasets.real import IMPUTE, check_classes, labels, numbers, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
+from ascertain.tables.encoding import actions_of
 
 # P. Turney's prices in Canadian dollars, each feature on its own (his group discounts are left out).
 COSTS = {
@@ -46,11 +37,6 @@ _SEVERITIES = 5  # 0 is healthy
 _DISGUISED = ("trestbps", "chol")  # no living patient has a 0 here
 
 
-class _Site(NamedTuple):
-    source: Source
-    classes: tuple[int, int]
-
-
 def _file(site: str, sha256: str | None = None) -> Source:
     name = f"processed.{site}.data"
     url = f"https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/{name}"
@@ -58,14 +44,13 @@ def _file(site: str, sha256: str | None = None) -> Source:
 
 
 # Copies of the other three differ in how they write numbers, so only Cleveland's bytes are checked.
-_SITES = {
-    "cleveland": _Site(
-        _file("cleveland", "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8"), (164, 139)
-    ),
-    "hungarian": _Site(_file("hungarian"), (188, 106)),
-    "switzerland": _Site(_file("switzerland"), (8, 115)),
-    "va": _Site(_file("va"), (51, 149)),
+_FILES = {
+    "cleveland": _file("cleveland", "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8"),
+    "hungarian": _file("hungarian"),
+    "switzerland": _file("switzerland"),
+    "va": _file("va"),
 }
+_CLASSES = {"cleveland": (164, 139), "hungarian": (188, 106), "switzerland": (8, 115), "va": (51, 149)}
 
 
 def heart_disease(data_dir: Path | None = None) -> Dataset:
@@ -74,19 +59,16 @@ def heart_disease(data_dir: Path | None = None) -> Dataset:
     The class says whether there is any disease. The prices are raw dollars, so that within the largest
     budget only five of the features can be bought. As in the reference, six missing cells (4 of `ca`, 2 of
     `thal`) are imputed by their column's mean.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     return real_dataset(
         "heart_disease",
-        _read(_SITES["cleveland"], data_dir),
-        pose(FEATURES, panels(FEATURES, {}), COSTS, BUDGETS[-1], _CLASS_NAMES),
-        BUDGETS,
+        _read("cleveland", data_dir),
+        FEATURES,
+        classes=_CLASS_NAMES,
+        budgets=BUDGETS,
+        costs=COSTS,
         stratified=False,
-        preprocessing=Preprocessing(impute=True),
+        preprocessing=IMPUTE,
         source=f"{_ORIGIN}, Cleveland",
         licence=_LICENCE,
     )
@@ -97,37 +79,32 @@ def heart_sites(data_dir: Path | None = None) -> Dataset:
 
     The features and prices of `heart_disease`, and `site`: four one-hot columns that one free action
     reveals. Zeros of `chol` and `trestbps` are missing values in disguise. Nothing is imputed. The smallest
-    budget is the paper's largest; 30 adds chemistry and the electrocardiogram, 120 one of the dear tests.
+    budget is the paper's largest; 30 adds chemistry and the electrocardiogram, 120 a costly test.
     Splits are stratified, as those of most of the paper's real datasets.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the files in, as for `ascertain.datasets.load`.
     """
-    sites = [_read(site, data_dir) for site in _SITES.values()]
+    sites = [_read(site, data_dir) for site in _FILES]
     x = np.concatenate([site.x for site in sites])
     disguised = np.isin(FEATURES, _DISGUISED) & (x == 0)
     origin = np.repeat(np.eye(len(sites)), [len(site.y) for site in sites], axis=0)
-    columns = tuple(f"site={name}" for name in _SITES)
+    columns = tuple(f"site={name}" for name in _FILES)
     features = FEATURES + columns
-    actions = panels(features, {"site": columns})
     return real_dataset(
         "heart_sites",
-        Rows(np.hstack([np.where(disguised, np.nan, x), origin]), np.concatenate([s.y for s in sites])),
-        pose(features, actions, COSTS | {"site": 0.0}, SITES_BUDGETS[-1], _CLASS_NAMES),
-        SITES_BUDGETS,
-        stratified=True,
-        preprocessing=KEEP_HOLES,
+        RawRows(np.hstack([np.where(disguised, np.nan, x), origin]), np.concatenate([s.y for s in sites])),
+        features,
+        classes=_CLASS_NAMES,
+        budgets=SITES_BUDGETS,
+        actions=actions_of(features, {"site": columns}),
+        costs=COSTS | {"site": 0.0},
         source=f"{_ORIGIN}, Cleveland, Budapest, Zurich and Basel, Long Beach",
         licence=_LICENCE,
     )
 
 
-def _read(site: _Site, data_dir: Path | None) -> Rows:
-    path = find(site.source, data_dir)
+def _read(site: str, data_dir: Path | None) -> RawRows:
+    path = find(_FILES[site], data_dir)
     names = (*FEATURES, "num")
-    table = read_table(path, (sum(site.classes), len(names)), names=names, missing="?")
+    table = read_table(path, (sum(_CLASSES[site]), len(names)), names=names, missing="?")
     y = np.minimum(labels(path, numbers(path, table, ["num"])[:, 0], _SEVERITIES), 1)
-    check_classes(path, y, site.classes)
-    return Rows(numbers(path, table, FEATURES), y)
+    check_classes(path, y, _CLASSES[site])
+    return RawRows(numbers(path, table, FEATURES), y)

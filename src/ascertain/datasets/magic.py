@@ -2,17 +2,8 @@
 
 from pathlib import Path
 
-from ascertain.datasets.dataset import Dataset, Rows
-from ascertain.datasets.real import (
-    KEEP_HOLES,
-    check_classes,
-    labels,
-    numbers,
-    panels,
-    pose,
-    read_table,
-    real_dataset,
-)
+from ascertain.datasets.dataset import Dataset
+from ascertain.datasets.real import labelled_rows, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
 
 FEATURES = (
@@ -37,27 +28,18 @@ def magic(data_dir: Path | None = None) -> Dataset:
 
     All features cost 1; the budgets buy about a fifth, two fifths and three fifths of them, so that there
     always is something to choose. Nothing is missing. Splits are stratified, as those of MiniBooNE.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     path = find(_FILE, data_dir)
     columns = (*FEATURES, "class")
     headless = path.suffix == ".data"  # UCI's own
     table = read_table(path, (sum(_CLASSES), len(columns)), names=columns if headless else None)
-    x = numbers(path, table, FEATURES)
-    codes = table.assign(number=table.iloc[:, -1].map(_CODES))
-    y = labels(path, numbers(path, codes, ["number"])[:, 0], len(_CLASSES))
-    check_classes(path, y, _CLASSES)
+    table = table.assign(number=table.iloc[:, -1].map(_CODES))
     return real_dataset(
         "magic",
-        Rows(x, y),
-        pose(FEATURES, panels(FEATURES, {}), {}, BUDGETS[-1], ("hadron", "gamma")),
-        BUDGETS,
-        stratified=True,
-        preprocessing=KEEP_HOLES,
+        labelled_rows(path, table, FEATURES, "number", _CLASSES),
+        FEATURES,
+        classes=("hadron", "gamma"),
+        budgets=BUDGETS,
         source="UCI data set 159, Bock (2007)",
         licence="CC BY 4.0",
     )

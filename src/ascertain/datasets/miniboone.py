@@ -4,17 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
-from ascertain.datasets.real import (
-    check_classes,
-    damaged,
-    labels,
-    numbers,
-    panels,
-    pose,
-    read_table,
-    real_dataset,
-)
+from ascertain.datasets.dataset import Dataset, RawRows
+from ascertain.datasets.real import IMPUTE, damaged, labelled_rows, numbers, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
 
 FEATURES = tuple(f"pid{i}" for i in range(50))  # they have no names of their own
@@ -36,34 +27,26 @@ def miniboone(data_dir: Path | None = None) -> Dataset:
     The file is the reference's, or UCI's `MiniBooNE_PID.txt`, whose rows come in another order. As in
     the reference, missing cells would be imputed by their column's mean, but the value -999, which stands for
     a failed fit, is left as it is.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     path = find(_FILE, data_dir)
-    rows = _read_uci(path) if path.suffix == ".txt" else _read_csv(path)
-    check_classes(path, rows.y, _CLASSES)
     return real_dataset(
         "miniboone",
-        rows,
-        pose(FEATURES, panels(FEATURES, {}), {}, BUDGETS[-1], ("background", "signal")),
-        BUDGETS,
-        stratified=True,
-        preprocessing=Preprocessing(impute=True),
+        _read_uci(path) if path.suffix == ".txt" else _read_csv(path),
+        FEATURES,
+        classes=("background", "signal"),
+        budgets=BUDGETS,
+        preprocessing=IMPUTE,
         source="UCI data set 199, Roe (2005), as prepared in iancovert/dynamic-selection",
         licence="CC BY 4.0",
     )
 
 
-def _read_csv(path: Path) -> Rows:
+def _read_csv(path: Path) -> RawRows:
     table = read_table(path, (sum(_CLASSES), len(FEATURES) + 1)).set_axis([*FEATURES, "class"], axis=1)
-    y = labels(path, numbers(path, table, ["class"])[:, 0], len(_CLASSES))
-    return Rows(numbers(path, table, FEATURES), y)
+    return labelled_rows(path, table, FEATURES, "class", _CLASSES)
 
 
-def _read_uci(path: Path) -> Rows:
+def _read_uci(path: Path) -> RawRows:
     """Read UCI's layout: a line with the numbers of signals and backgrounds, then all signals first."""
     background, signal = _CLASSES
     with path.open(errors="replace") as file:
@@ -71,4 +54,4 @@ def _read_uci(path: Path) -> Rows:
     if head != [str(signal), str(background)]:
         raise damaged(path, f"starts with {' '.join(head)!r}, not with '{signal} {background}'")
     table = read_table(path, (sum(_CLASSES), len(FEATURES)), names=FEATURES, separator=" ", skip=1)
-    return Rows(numbers(path, table, FEATURES), np.repeat([1, 0], [signal, background]))
+    return RawRows(numbers(path, table, FEATURES), np.repeat([1, 0], [signal, background]))

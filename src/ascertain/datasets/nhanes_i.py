@@ -4,20 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ascertain.datasets.dataset import Dataset, Rows
+from ascertain.datasets.dataset import Dataset, RawRows
 from ascertain.datasets.nhanes_mortality import COSTS as COAI_COSTS
 from ascertain.datasets.nhanes_mortality import FREE, UNKNOWN_COST
-from ascertain.datasets.real import (
-    KEEP_HOLES,
-    check_classes,
-    damaged,
-    numbers,
-    panels,
-    pose,
-    read_table,
-    real_dataset,
-)
+from ascertain.datasets.real import check_classes, damaged, numbers, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
+from ascertain.tables.encoding import actions_of
 
 FEATURES = (
     *("Age", "Diastolic BP", "Poverty index", "Race", "Red blood cells", "Sedimentation rate"),
@@ -68,11 +60,6 @@ def nhanes_i(data_dir: Path | None = None) -> Dataset:
     pressures are taken together, and so are the iron studies. Prices are CoAI's, its rule for
     unknown ones included, and the budgets are those of `nhanes_mortality`. Missing cells stay missing.
     Splits are stratified, as those of the dataset it stands in for.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the files in, as for `ascertain.datasets.load`.
     """
     path = find(_X_FILE, data_dir)
     table = read_table(path, (_ROWS, 1 + len(FEATURES)))
@@ -87,11 +74,12 @@ def nhanes_i(data_dir: Path | None = None) -> Dataset:
     check_classes(years_path, y, _CLASSES)
     return real_dataset(
         "nhanes_i",
-        Rows(numbers(path, table, FEATURES)[known], y),
-        pose(FEATURES, panels(FEATURES, GROUPS), COSTS, BUDGETS[-1], ("died", "survived")),
-        BUDGETS,
-        stratified=True,
-        preprocessing=KEEP_HOLES,
+        RawRows(numbers(path, table, FEATURES)[known], y),
+        FEATURES,
+        classes=("died", "survived"),
+        budgets=BUDGETS,
+        actions=actions_of(FEATURES, GROUPS),
+        costs=COSTS,
         source="NHANES I and its follow-up, as distributed with shap",
         licence="MIT; the survey is in the public domain",
     )

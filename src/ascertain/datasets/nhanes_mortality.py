@@ -2,64 +2,58 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
-from ascertain.datasets.real import check_classes, damaged, labels, numbers, pose, read_table, real_dataset
+from ascertain.datasets.dataset import Dataset, Preprocessing, RawRows
+from ascertain.datasets.real import check_classes, damaged, labels, numbers, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
 
 FREE = 0.001  # what CoAI adds to every price, so that nothing costs 0
-UNKNOWN_COST = 4.83029411765 + FREE  # CoAI's for a test without a price: the mean of its 34 known ones
+_UNKNOWN_PRICE = 4.83029411765  # CoAI's for a test without a price: the mean of its 34 known ones
+UNKNOWN_COST = _UNKNOWN_PRICE + FREE
 BUDGETS = (5, 10)
 N_FEATURES = 118
 
 
-class _Panel(NamedTuple):
-    name: str
-    cost: float
-    measurements: tuple[str, ...]
-
-
-# In CoAI's order. The columns of a measurement, its indicators included, have its name in theirs.
-_PANELS = (
-    _Panel("BUN", 4.39 + FREE, ("bun",)),
-    _Panel("Age", FREE, ("age",)),
-    _Panel("Alkaline Phosphatase", 9.56 + FREE, ("alkaline_phosphatase",)),
-    _Panel(
-        "CBC w/Diff",
-        8.63 + FREE,
+# In CoAI's order: the price of a panel, and what it measures. The columns of a measurement, its indicators
+# included, have its name in theirs.
+_PANELS: dict[str, tuple[float, tuple[str, ...]]] = {
+    "BUN": (4.39, ("bun",)),
+    "Age": (0.0, ("age",)),
+    "Alkaline Phosphatase": (9.56, ("alkaline_phosphatase",)),
+    "CBC w/Diff": (
+        8.63,
         (
             *("band_neutrophils", "basophils", "eosinophils"),
             *("lymphocytes", "monocytes", "segmented_neutrophils"),
         ),
     ),
-    _Panel("Calcium", 5.73 + FREE, ("calcium",)),
-    _Panel("Cholesterol", 14.88 + FREE, ("cholesterol",)),
-    _Panel("Creatinine", 5.69 + FREE, ("creatinine",)),
-    _Panel("Height", FREE, ("height",)),
-    _Panel("Hemoglobin", 2.63 + FREE, ("hematocrit", "hemoglobin")),
-    _Panel("Physical Activity", FREE, ("physical_activity",)),
-    _Panel("CBC Auto", 7.18 + FREE, ("platelets", "white_blood_cells")),
-    _Panel("Potassium", 5.11 + FREE, ("potassium",)),
-    _Panel("Pulse Pressure", FREE, ("pulse_pressure",)),
-    _Panel("Red Blood Cells", 3.35 + FREE, ("red_blood_cells",)),
-    _Panel("Sedimentation Rate", 3.00 + FREE, ("sedimentation_rate",)),
-    _Panel("Serum Albumin", 5.50 + FREE, ("serum_albumin",)),
-    _Panel("Serum Protein", 4.07 + FREE, ("serum_protein",)),
-    _Panel("Sex", FREE, ("sex",)),
-    _Panel("Sodium", 5.35 + FREE, ("sodium",)),
-    _Panel("Systolic BP", FREE, ("systolic_blood_pressure",)),
-    _Panel("Total Bilirubin", 5.57 + FREE, ("total_bilirubin",)),
-    _Panel("Uric Acid", 5.02 + FREE, ("uric_acid",)),
-    _Panel("Urine Albumin", 6.42 + FREE, ("urine_albumin",)),
-    _Panel("Urine Glucose", 4.37 + FREE, ("urine_glucose",)),
-    _Panel("Urinalysis", 2.41 + FREE, ("urine_hematest", "urine_ph")),
-    _Panel("Weight", FREE, ("weight",)),
-    _Panel("SGOT", UNKNOWN_COST, ("sgot",)),
-)
-COSTS = {panel.name: panel.cost for panel in _PANELS}
+    "Calcium": (5.73, ("calcium",)),
+    "Cholesterol": (14.88, ("cholesterol",)),
+    "Creatinine": (5.69, ("creatinine",)),
+    "Height": (0.0, ("height",)),
+    "Hemoglobin": (2.63, ("hematocrit", "hemoglobin")),
+    "Physical Activity": (0.0, ("physical_activity",)),
+    "CBC Auto": (7.18, ("platelets", "white_blood_cells")),
+    "Potassium": (5.11, ("potassium",)),
+    "Pulse Pressure": (0.0, ("pulse_pressure",)),
+    "Red Blood Cells": (3.35, ("red_blood_cells",)),
+    "Sedimentation Rate": (3.00, ("sedimentation_rate",)),
+    "Serum Albumin": (5.50, ("serum_albumin",)),
+    "Serum Protein": (4.07, ("serum_protein",)),
+    "Sex": (0.0, ("sex",)),
+    "Sodium": (5.35, ("sodium",)),
+    "Systolic BP": (0.0, ("systolic_blood_pressure",)),
+    "Total Bilirubin": (5.57, ("total_bilirubin",)),
+    "Uric Acid": (5.02, ("uric_acid",)),
+    "Urine Albumin": (6.42, ("urine_albumin",)),
+    "Urine Glucose": (4.37, ("urine_glucose",)),
+    "Urinalysis": (2.41, ("urine_hematest", "urine_ph")),
+    "Weight": (0.0, ("weight",)),
+    "SGOT": (_UNKNOWN_PRICE, ("sgot",)),
+}
+COSTS = {name: price + FREE for name, (price, _) in _PANELS.items()}
 
 _HOME = "https://github.com/suinleelab/coai"
 _RAW = f"{_HOME}/raw/4b5abba/data/nhanes"
@@ -86,22 +80,18 @@ def nhanes_mortality(data_dir: Path | None = None) -> Dataset:
     Class 1 survived for 15 years (the reference calls it ten-year mortality). As in the reference,
     missing cells are imputed by their column's mean; this and the scaling use the training part alone,
     in both protocols.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the files in, as for `ascertain.datasets.load`.
     """
     path = find(_X_FILE, data_dir)
     table = read_table(path, (sum(_CLASSES), 1 + N_FEATURES))
     features = [str(name) for name in table.columns[1:]]  # the first column numbers the participants
-    problem = pose(features, panel_columns(path, features), COSTS, BUDGETS[-1], ("died", "survived"))
     return real_dataset(
         "nhanes_mortality",
-        Rows(numbers(path, table, features), _read_labels(data_dir)),
-        problem,
-        BUDGETS,
-        stratified=True,
+        RawRows(numbers(path, table, features), _read_labels(data_dir)),
+        features,
+        classes=("died", "survived"),
+        budgets=BUDGETS,
+        actions=panel_columns(path, features),
+        costs=COSTS,
         preprocessing=Preprocessing(impute=True, over_all_rows=False),
         source="NHANES I and its follow-up, as prepared by CoAI (suinleelab/coai)",
         licence="MIT; the survey is in the public domain",
@@ -109,9 +99,9 @@ def nhanes_mortality(data_dir: Path | None = None) -> Dataset:
 
 
 def panel_columns(path: Path, features: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Give the columns of each panel: those with the name of one of its measurements in theirs."""
-    panel_of = {measurement: panel.name for panel in _PANELS for measurement in panel.measurements}
-    columns: dict[str, list[str]] = {panel.name: [] for panel in _PANELS}
+    """The columns of each panel: those with the name of one of its measurements in theirs."""
+    panel_of = {measured: panel for panel, (_, measurements) in _PANELS.items() for measured in measurements}
+    columns: dict[str, list[str]] = {panel: [] for panel in _PANELS}
     for feature in features:
         measured = [measurement for measurement in panel_of if measurement in feature.lower()]
         if len(measured) != 1:

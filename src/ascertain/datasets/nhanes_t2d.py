@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ascertain.datasets.dataset import Dataset, Rows
-from ascertain.datasets.real import KEEP_HOLES, check_classes, numbers, panels, pose, read_table, real_dataset
+from ascertain.datasets.dataset import Dataset, RawRows
+from ascertain.datasets.real import check_classes, numbers, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
+from ascertain.tables.encoding import actions_of
 
 _ETHNICITIES = ("Mexican American", "other Hispanic", "White", "Black", "other")  # codes 1 to 5
 _ETHNICITY = tuple(f"ethnicity={name}" for name in _ETHNICITIES)
@@ -48,39 +49,24 @@ def nhanes_t2d(data_dir: Path | None = None) -> Dataset:
     are those of `diabetes`. Answers that were refused or not known are missing, and missing cells stay
     missing. Codes of the survey are kept as numbers. Splits are stratified, as those of the dataset it
     stands in for.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     path = find(_FILE, data_dir)
     table = read_table(path, _SHAPE)
     survey, glucose = numbers(path, table, ["survey_nr", "glucose"]).T
     kept = (survey <= _LAST_SURVEY) & ~np.isnan(glucose)
-    y = _classes(glucose[kept])
+    amount = glucose[kept] * _MG_PER_DL
+    y = (amount > _BORDERS[0]).astype(np.int64) + (amount >= _BORDERS[1])
     check_classes(path, y, _CLASSES)
     return real_dataset(
         "nhanes_t2d",
-        Rows(_features(path, table[kept]), y),
-        pose(
-            FEATURES,
-            panels(FEATURES, {"ethnicity": _ETHNICITY}),
-            {},
-            BUDGETS[-1],
-            ("normal", "raised", "diabetic"),
-        ),
-        BUDGETS,
-        stratified=True,
-        preprocessing=KEEP_HOLES,
+        RawRows(_features(path, table[kept]), y),
+        FEATURES,
+        classes=("normal", "raised", "diabetic"),
+        budgets=BUDGETS,
+        actions=actions_of(FEATURES, {"ethnicity": _ETHNICITY}),
         source="NHANES 1999-2016 (US CDC/NCHS), as prepared in Tirgit/NHANES_T2D",
         licence="public domain",
     )
-
-
-def _classes(glucose: np.ndarray) -> np.ndarray:
-    amount = glucose * _MG_PER_DL
-    return (amount > _BORDERS[0]).astype(np.int64) + (amount >= _BORDERS[1])
 
 
 def _features(path: Path, table: pd.DataFrame) -> np.ndarray:

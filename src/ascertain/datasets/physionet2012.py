@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
-from ascertain.datasets.real import check_classes, labels, numbers, panels, pose, read_table, real_dataset
+from ascertain.datasets.dataset import Dataset, Preprocessing
+from ascertain.datasets.real import labelled_rows, read_table, real_dataset
 from ascertain.datasets.sources import Source, find
 
 FEATURES = (
@@ -21,7 +21,6 @@ _FILE = Source(
     others=("physionet2012/physionet.csv",),
     sha256="daca2ea78d228b93488f68938ab667a31e683adcbe916b77769633bc297aad91",
 )
-_TARGET = "Outcome"
 _CLASSES = (10293, 1707)
 
 
@@ -31,22 +30,15 @@ def physionet2012(data_dir: Path | None = None) -> Dataset:
     26% of the cells are missing, and no patient has them all. Unlike the reference, which imputes them by
     the mean, they stay missing: these holes are the data's own. Costs and budgets are the reference's.
     Splits are stratified, since one patient in seven died.
-
-    Parameters
-    ----------
-    data_dir
-        The folder to look for the file in, as for `ascertain.datasets.load`.
     """
     path = find(_FILE, data_dir)
     table = read_table(path, (sum(_CLASSES), len(FEATURES) + 1))
-    y = labels(path, numbers(path, table, [_TARGET])[:, 0], len(_CLASSES))
-    check_classes(path, y, _CLASSES)
     return real_dataset(
         "physionet2012",
-        Rows(numbers(path, table, FEATURES), y),
-        pose(FEATURES, panels(FEATURES, {}), {}, BUDGETS[-1], ("survived", "died")),
-        BUDGETS,
-        stratified=True,
+        labelled_rows(path, table, FEATURES, "Outcome", _CLASSES),
+        FEATURES,
+        classes=("survived", "died"),
+        budgets=BUDGETS,
         preprocessing=Preprocessing(scale=True, impute=False),
         source="PhysioNet/CinC Challenge 2012, as prepared for AFABench",
         licence="Open Data Commons Attribution",

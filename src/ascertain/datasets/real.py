@@ -4,20 +4,20 @@ import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
+from ascertain.datasets.dataset import Dataset, Preprocessing, RawRows
 from ascertain.errors import StoreError
 from ascertain.problem import Problem
 
-# Of the datasets that are not the paper's: scaled by the training part, their holes left as they are.
-KEEP_HOLES = Preprocessing(scale=True, impute=False, over_all_rows=False)
+IMPUTE = Preprocessing(scale=True, impute=True)  # as the reference does
 
 
 def damaged(path: Path, what: str) -> StoreError:
-    """Give the error for a file that is not as it should be."""
+    """The error for a file that is not as it should be."""
     return StoreError(f"{path} {what}; get a fresh copy, or delete it to have it downloaded again")
 
 
@@ -30,21 +30,10 @@ def read_table(
     missing: str = "",
     skip: int = 0,
 ) -> pd.DataFrame:
-    """Read a file of rows, plain or compressed, and check how many rows and columns it has.
+    """Read a file, plain or compressed, that should have so many rows and columns.
 
-    Parameters
-    ----------
-    path
-        The file.
-    shape
-        The numbers of rows and columns that it should have.
-    names
-        What to call the columns of a file without a header; by default the first line names them.
-    separator, missing
-        What stands between cells (a space: any white space), and in those that were not measured (besides
-        nothing and NA).
-    skip
-        How many lines to leave out at the top.
+    `names` are for a file without a header, below `skip` other lines. A separator of a space is any white
+    space; `missing` marks cells that were not measured, besides nothing and NA.
     """
     try:
         table = pd.read_csv(
@@ -68,14 +57,14 @@ def read_table(
 
 
 def numbers(path: Path, table: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
-    """Give some columns of a file as numbers, NaN where there is none."""
+    """Some columns of a file as numbers, NaN where there is none."""
     for absent in [name for name in columns if name not in table][:1]:
         raise damaged(path, f"has no column {absent!r}")
     return np.column_stack([_numbers(path, table[name]) for name in columns])
 
 
 def labels(path: Path, values: np.ndarray, n_classes: int) -> np.ndarray:
-    """Give class numbers, each of which must be one of 0 to `n_classes - 1`."""
+    """Class numbers, each of which must be one of 0 to `n_classes - 1`."""
     for row in np.flatnonzero(~np.isin(values, np.arange(n_classes)))[:1]:
         raise damaged(
             path, f"has the class {values[row]:g} in row {row + 1}, not one of 0 to {n_classes - 1}"
@@ -90,55 +79,41 @@ def check_classes(path: Path, y: np.ndarray, counts: Sequence[int]) -> None:
         raise damaged(path, f"has {found} rows of its classes, not {list(counts)}")
 
 
-def panels(features: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Give the actions, by their first feature: one for each group, one for each feature in none."""
-    group_of = {feature: name for name, members in groups.items() for feature in members}
-    names = dict.fromkeys(group_of.get(feature, feature) for feature in features)
-    return {name: tuple(groups.get(name, (name,))) for name in names}
+def labelled_rows(
+    path: Path, table: pd.DataFrame, features: Sequence[str], target: str, counts: Sequence[int]
+) -> RawRows:
+    """The features and class numbers of a file that should have so many rows of each class."""
+    y = labels(path, numbers(path, table, [target])[:, 0], len(counts))
+    check_classes(path, y, counts)
+    return RawRows(numbers(path, table, features), y)
 
 
-def pose(
+def real_dataset(
+    name: str,
+    rows: RawRows,
     features: Sequence[str],
-    actions: Mapping[str, Sequence[str]],
-    costs: Mapping[str, float],
-    budget: float,
+    *,
     classes: Sequence[str],
-) -> Problem:
-    """Pose the problem of acquiring `actions`; one without a price in `costs` costs 1."""
-    return Problem(
+    budgets: tuple[float, ...],
+    actions: Mapping[str, Sequence[str]] | None = None,
+    costs: Mapping[str, float] | None = None,
+    **more: Any,
+) -> Dataset:
+    """The dataset of rows that are the same for every seed; takes the other fields of `Dataset`, too.
+
+    `actions` are the features that each reveals, by default one; those without a price in `costs` cost 1.
+    """
+    actions = {feature: (feature,) for feature in features} if actions is None else actions
+    problem = Problem(
         [[feature in revealed for feature in features] for revealed in actions.values()],
-        [costs.get(name, 1.0) for name in actions],
-        budget,
+        [(costs or {}).get(action, 1.0) for action in actions],
+        budgets[-1],
         len(classes),
         action_names=list(actions),
         feature_names=features,
         class_names=classes,
     )
-
-
-def real_dataset(
-    name: str,
-    rows: Rows,
-    problem: Problem,
-    budgets: tuple[float, ...],
-    *,
-    stratified: bool,
-    preprocessing: Preprocessing,
-    source: str,
-    licence: str,
-) -> Dataset:
-    """Give the dataset of rows that are the same for every seed, scored by the macro-averaged F1."""
-    return Dataset(
-        name=name,
-        problem=problem,
-        budgets=budgets,
-        metric="macro_f1",
-        draw=lambda seed: rows,
-        stratified=stratified,
-        preprocessing=preprocessing,
-        source=source,
-        licence=licence,
-    )
+    return Dataset(name, problem, budgets, lambda seed: rows, **more)
 
 
 def _cells_at_the_end(path: Path, separator: str) -> int:

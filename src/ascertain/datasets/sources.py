@@ -21,43 +21,23 @@ _RETRIES = 2  # after a download that failed
 class Source:
     """A file of a dataset: what it is called, where it can be had, and what is known of its content.
 
-    Attributes
-    ----------
-    path
-        Where the file lies in a folder of data; its bare name will do too.
-    home
-        The page that offers or describes the file, for people.
-    url
-        Where it is downloaded from, ending in the name of `path` or of one of `others`; None where no
-        file of this format is published.
-    others
-        Where equivalent files may lie: compressed or not, or in another public layout. Their bytes may
-        rightly differ, so no checksum is asked of them.
-    sha256, git_blob
-        Digests of the content of `path` once decompressed, where they are known.
-    note
-        What somebody who fetches the file by hand should know.
+    Equivalent files may lie at `others`: compressed or not, or in another public layout. Their bytes may
+    rightly differ, so that no checksum is asked of them.
     """
 
-    path: str
-    home: str
-    url: str | None = None
+    path: str  # in a folder of data; its bare name will do too
+    home: str  # the page that offers or describes the file, for people
+    url: str | None = None  # ends in the name of `path` or of one of `others`; None: is not published
     others: tuple[str, ...] = ()
-    sha256: str | None = None
-    git_blob: str | None = None
-    note: str = ""
+    sha256: str | None = None  # of the content of `path` once decompressed
+    git_blob: str | None = None  # the same, as git hashes it
+    note: str = ""  # for somebody who fetches the file by hand
 
 
 def find(source: Source, data_dir: Path | None = None) -> Path:
-    """Give the path of a dataset's file, downloading it if it is not there yet.
+    """Find a dataset's file, in `data_dir` (by default `ASCERTAIN_DATA`) or in the user's data directory.
 
-    Parameters
-    ----------
-    source
-        The file.
-    data_dir
-        The folder to look in first; by default `ASCERTAIN_DATA`. Next comes the user's data directory,
-        into which a file that neither holds is downloaded.
+    A file that neither holds is downloaded into the latter.
     """
     folders = [*_chosen_folder(data_dir), user_folder()]
     for folder in folders:
@@ -69,20 +49,20 @@ def find(source: Source, data_dir: Path | None = None) -> Path:
 
 
 def user_folder() -> Path:
-    """Give the folder that downloads are kept in."""
+    """The folder that downloads are kept in."""
     return Path(platformdirs.user_data_dir("ascertain", appauthor=False))
 
 
-def _chosen_folder(data_dir: Path | None) -> Iterator[Path]:
-    """Give the folder that the caller or the environment names, if either does."""
-    variable = os.environ.get("ASCERTAIN_DATA")
-    named = data_dir if data_dir is not None else Path(variable) if variable else None
-    if named is None:
-        return
-    if not named.is_dir():
-        origin = "data_dir" if data_dir is not None else "ASCERTAIN_DATA"
+def _chosen_folder(data_dir: Path | None) -> list[Path]:
+    """The folder that the caller or the environment names, if either does."""
+    origin, named = (
+        ("ASCERTAIN_DATA", os.environ.get("ASCERTAIN_DATA")) if data_dir is None else ("data_dir", data_dir)
+    )
+    if not named:
+        return []
+    if not Path(named).is_dir():
         raise InputError(f"{origin} names {named}, which is not a folder; create it or name another")
-    yield named
+    return [Path(named)]
 
 
 def _names(source: Source) -> Iterator[str]:
@@ -141,11 +121,7 @@ def _download(source: Source, folders: list[Path]) -> Path:
 
 
 def _fetch(url: str, path: Path) -> None:
-    pool = pooch.create(
-        path=path.parent,
-        base_url="",
-        registry={path.name: None},
-        urls={path.name: url},
-        retry_if_failed=_RETRIES,
+    file = path.name
+    pooch.create(path.parent, "", registry={file: None}, urls={file: url}, retry_if_failed=_RETRIES).fetch(
+        file
     )
-    pool.fetch(path.name)

@@ -5,15 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ascertain._core.checks import check_count, check_numbers
-from ascertain.datasets.dataset import Dataset, Preprocessing, Rows
+from ascertain.datasets.dataset import Dataset, Preprocessing, RawRows
 from ascertain.errors import InputError
 from ascertain.problem import Problem
 
 N_CLASSES = 8
 _BLOCK = 10  # features that carry a code
 _MEAN = 0.5  # of features that carry nothing
-_SOURCE = "synthetic; the paper's experimental details and its reference implementation, AFABench"
-_RAW = Preprocessing(scale=False)
 
 
 def cube(
@@ -35,12 +33,12 @@ def cube(
     _check(n_rows, informative_noise, other_noise)
     check_count("n_features", n_features, least=_BLOCK)
 
-    def draw(seed: int) -> Rows:
+    def draw(seed: int) -> RawRows:
         rng = np.random.default_rng(seed)
         y = rng.integers(0, N_CLASSES, n_rows)
         x = rng.normal(_MEAN, other_noise, (n_rows, n_features))
         _write_code(rng, x, y, np.zeros(n_rows, int), informative_noise)
-        return Rows(x, y)
+        return RawRows(x, y)
 
     names = [f"x{i}" for i in range(n_features)]
     return _dataset("cube", np.eye(n_features), np.ones(n_features), (3, 5, 10), names, names, draw)
@@ -69,14 +67,14 @@ def cube_nm(
     check_count("n_contexts", n_contexts, least=2)
     n_features = n_contexts + _BLOCK * n_contexts
 
-    def draw(seed: int) -> Rows:
+    def draw(seed: int) -> RawRows:
         rng = np.random.default_rng(seed)
         context = rng.integers(0, n_contexts, n_rows)
         y = rng.integers(0, N_CLASSES, n_rows)
         x = rng.normal(_MEAN, other_noise, (n_rows, n_features))
         x[:, :n_contexts] = rng.normal(np.eye(n_contexts)[context], context_noise)
         _write_code(rng, x, y, n_contexts + _BLOCK * context, informative_noise)
-        return Rows(x, y)
+        return RawRows(x, y)
 
     contexts = [f"context{i}" for i in range(n_contexts)]
     others = [f"block{k}.{i}" for k in range(n_contexts) for i in range(_BLOCK)]
@@ -107,13 +105,13 @@ def cube_nuc(
     if not 0 < check_numbers("cost_ratio", cost_ratio, ndim=0) < np.inf:
         raise InputError(f"cost_ratio must be above 0, got {cost_ratio}")
 
-    def draw(seed: int) -> Rows:
+    def draw(seed: int) -> RawRows:
         rng = np.random.default_rng(seed)
         y = rng.integers(0, N_CLASSES, n_rows)
         x = rng.normal(_MEAN, other_noise, (n_rows, 2 * _BLOCK))
         for copy in (0, 1):
             _write_code(rng, x, y, np.full(n_rows, copy * _BLOCK), informative_noise)
-        return Rows(x, y)
+        return RawRows(x, y)
 
     weights = np.repeat([1.0, cost_ratio], _BLOCK)
     names = [f"{copy}{i}" for copy in ("cheap", "dear") for i in range(_BLOCK)]
@@ -159,25 +157,21 @@ def _dataset(
     budgets: tuple[float, ...],
     actions: list[str],
     features: list[str],
-    draw: Callable[[int], Rows],
+    draw: Callable[[int], RawRows],
 ) -> Dataset:
-    problem = Problem(
-        reveals,
-        costs,
-        budgets[-1],
-        N_CLASSES,
-        action_names=actions,
-        feature_names=features,
-        class_names=[str(c) for c in range(N_CLASSES)],
-    )
+    names = {
+        "action_names": actions,
+        "feature_names": features,
+        "class_names": list(map(str, range(N_CLASSES))),
+    }
     return Dataset(
-        name=name,
-        problem=problem,
-        budgets=budgets,
+        name,
+        Problem(reveals, costs, budgets[-1], N_CLASSES, **names),
+        budgets,
+        draw,
         metric="accuracy",
-        draw=draw,
         stratified=False,
-        preprocessing=_RAW,
-        source=_SOURCE,
+        preprocessing=Preprocessing(scale=False),
+        source="synthetic; the paper's experimental details and its reference implementation, AFABench",
         licence="none needed",
     )

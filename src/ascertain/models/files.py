@@ -7,16 +7,13 @@ checked key by key.
 
 import hashlib
 import json
-import math
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import numpy as np
 from pydantic import (
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     NonNegativeInt,
@@ -25,6 +22,11 @@ from pydantic import (
 )
 
 from ascertain._core.files import replacing
+from ascertain._core.json import Strict as Strict
+from ascertain._core.json import canonical as canonical
+from ascertain._core.json import digest_of as digest_of
+from ascertain._core.json import first_finding as first_finding
+from ascertain._core.json import plain_json as plain_json
 from ascertain._core.version import __version__
 from ascertain.errors import InputError, StoreError
 from ascertain.methods.registry import State
@@ -42,12 +44,6 @@ _MOST_FEATURES = 10**6  # so that a forged header cannot ask for all memory
 _READS = 5  # how often to begin anew when a model is replaced while it is read
 # What an interrupted save may leave behind: staged tensors, and the temporary files of `replacing`.
 _LEFTOVER = re.compile(r"model-\w{64}\.safetensors|\.model-(\w{64}-)?\w{32}\.(safetensors|json)")
-
-
-class Strict(BaseModel):
-    """Refuses unknown keys and values of another type; dataclasses within are held to it, too."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -189,25 +185,6 @@ class Header(Strict):
         return "" if saved == __version__ else f" (saved by Ascertain {saved}, read by {__version__})"
 
 
-def canonical(content: Any) -> str:
-    """Write JSON in the one way that digests are taken of."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def digest_of(content: Any) -> str:
-    """Give the sha256 of JSON, however it is laid out."""
-    return hashlib.sha256(canonical(content).encode()).hexdigest()
-
-
-def first_finding(error: Exception) -> str:
-    """Say in one line what is wrong; pydantic would take many."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    found = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(map(str, found["loc"]))[:200]
-    return f"{place}: {found['msg']}" if place else found["msg"]
-
-
 def parse(file: Path, content: bytes) -> Header:
     """Read the content of `model.json`; refuse what was not written so."""
     try:
@@ -228,34 +205,6 @@ def parse(file: Path, content: bytes) -> Header:
         return Header.model_validate_json(canonical(raw))
     except ValidationError as error:
         raise StoreError(f"{file} cannot be used: {first_finding(error)}; {REMEDY}") from error
-
-
-def plain_json(content: bytes) -> Any:
-    """Read JSON; raises a `ValueError` or a `RecursionError`, also where most readers would look away."""
-    return json.loads(
-        content.decode(),
-        object_pairs_hook=_without_duplicates,
-        parse_constant=_refuse_constant,
-        parse_float=_finite,
-    )
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return content
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is too large")
-    return number
 
 
 def write_files(folder: Path, header: Header, tensors: bytes) -> None:

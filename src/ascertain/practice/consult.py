@@ -13,12 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from ascertain._core.files import replacing
-from ascertain._core.frames import value_name
+from ascertain._core.frames import nearest, value_name
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
 from ascertain.estimator.consultation import Answer, Consultation, Option, Value
 from ascertain.tables.columns import Column
-from ascertain.tables.reading import nearest
 
 Ask = Callable[[str], str]  # gives the line that answers a prompt; EOFError at the end of all lines
 

@@ -13,7 +13,7 @@ from sklearn.impute import KNNImputer
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from ascertain.datasets.dataset import Rows
+from ascertain.datasets.dataset import RawRows as Rows
 from ascertain.evaluation.routes import sample_routes, weighted_overlap
 from ascertain.metrics import confusion, score_counts
 from ascertain.problem import Problem

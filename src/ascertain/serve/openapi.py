@@ -5,10 +5,10 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from ascertain._core.version import __version__
-from ascertain.datasets.frame import LARGEST
 from ascertain.estimator.consultation import Case
 from ascertain.serve.limits import Limits
 from ascertain.serve.replies import AnswerReply, ColumnReply, ErrorReply, HealthReply, ModelReply
+from ascertain.tables.columns import LARGEST
 
 _SCHEMAS = "#/components/schemas/"
 _REFUSALS = {

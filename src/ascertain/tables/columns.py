@@ -11,10 +11,11 @@ import pandas as pd
 from jaxtyping import Float64
 
 from ascertain._core.frames import listed, value_name
-from ascertain.datasets.frame import LARGEST, kind_of, read_categories
 from ascertain.errors import InputError
 
 Kind = Literal["number", "boolean", "category", "empty"]  # empty: never measured in training
+LARGEST = float(np.finfo(np.float32).max)  # of a number in a cell
+MOST_CATEGORIES = 200  # a column with more is an identifier or free text
 _FEW_ROWS = 64  # up to here, reading cell by cell is quicker than asking pandas for each column
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
@@ -43,6 +44,11 @@ class Column:
         if self.categories is None:
             return (self.name,)
         return tuple(f"{self.name}={category}" for category in self.categories)
+
+    @property
+    def constant(self) -> bool:
+        """Whether training had one value only, so that the column can tell nothing."""
+        return len(self.categories or ()) == 1 or (self.low is not None and self.low == self.high)
 
     @property
     def allowed(self) -> str:
@@ -76,7 +82,7 @@ class Column:
         return value
 
     def _category(self, text: str) -> str | None:
-        """Give the category that a person means, None if there is none like it."""
+        """The category that a person means, None if there is none like it."""
         # The most exact spelling counts, so that "Pos" and "pos" can be told apart where both are there.
         for spelling in (str, str.strip, lambda typed: typed.strip().casefold()):
             meant = [each for each in self.categories or () if spelling(each) == spelling(text)]
@@ -123,14 +129,14 @@ def check_shape(shape: tuple[int, ...]) -> None:
 
 
 def as_frame(given: Any) -> pd.DataFrame:
-    """Give a table as pandas', which has rows and columns."""
+    """Turn a table into one of pandas; it must have rows and columns."""
     table = given if isinstance(given, pd.DataFrame) else given.to_pandas()
     check_shape(table.shape)
     return table
 
 
 def as_array(given: Any) -> np.ndarray:
-    """Give anything that is no table as an array of numbers or of objects."""
+    """Turn anything that is no table into an array of numbers or of objects."""
     if hasattr(given, "toarray"):
         raise InputError("X is sparse, which leaves open what was measured; give X.toarray()")
     try:
@@ -151,7 +157,7 @@ def as_array(given: Any) -> np.ndarray:
 
 
 def table_cells(table: pd.DataFrame) -> list[np.ndarray]:
-    """Give the cells of each column: floats where it has a type of numbers, otherwise objects."""
+    """The cells of each column: floats where it has a type of numbers, otherwise objects."""
     if all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in table.dtypes):
         return list(table.to_numpy(np.float64).T)
     if len(table) <= _FEW_ROWS:
@@ -169,7 +175,7 @@ def _series_cells(column: "pd.Series[Any]") -> np.ndarray:
 def read(
     columns: Sequence[Column], cells: Sequence[np.ndarray], unseen: str
 ) -> Float64[np.ndarray, "rows features"]:
-    """Give the features of the columns, in their own units and NaN where not measured."""
+    """Read the features of the columns, in their own units and NaN where not measured."""
     owners = [column for column in columns for _ in column.mean]
     raw = np.full((len(cells[0]), len(owners)), np.nan)
     start = 0
@@ -199,7 +205,7 @@ def _numbers(name: str, cells: np.ndarray) -> list[float]:
         if type(value) is float:  # nearly all are, and need no further look
             numbers.append(value)
             continue
-        kind = kind_of(value)
+        kind = _cell_kind(value)
         if _is_hole(value):
             numbers.append(np.nan)
         elif kind == "text":
@@ -246,9 +252,7 @@ def _wrong_type(name: str, row: int, value: object) -> InputTypeError:
 def learn(name: str, column: "pd.Series[Any]") -> Column:
     """Describe a column of the training table."""
     kind = _kind(name, column)
-    categories = None
-    if kind == "category":
-        categories = tuple(f.removeprefix(f"{name}=") for f in read_categories(name, column).features)
+    categories = _categories(name, column) if kind == "category" else None
     width = len(categories or (name,))
     blank = Column(name, kind, categories, (0.0,) * width, (1.0,) * width, low=None, high=None)
     if kind == "empty":
@@ -259,17 +263,33 @@ def learn(name: str, column: "pd.Series[Any]") -> Column:
     rounding = np.finfo(np.float64).eps * len(measured)
     # As in scikit-learn's StandardScaler: what rounding alone can explain is no deviation.
     scale = np.where(variance <= rounding * variance + (rounding * mean) ** 2, 1.0, np.sqrt(variance))
+    low, high = (None, None) if categories else (float(measured.min()), float(measured.max()))
     return dataclasses.replace(
-        blank,
-        mean=tuple(mean.tolist()),
-        scale=tuple(scale.tolist()),
-        low=None if categories else float(measured.min()),
-        high=None if categories else float(measured.max()),
+        blank, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()), low=low, high=high
     )
 
 
+def number_classes(name: str, column: "pd.Series[Any]") -> tuple[tuple[str, ...], np.ndarray]:
+    """The names of the different values of a column, in order, and each row's number (-1 where missing)."""
+    try:
+        values = pd.Categorical(column).remove_unused_categories()
+    except TypeError as error:  # what cannot be hashed
+        raise InputError(f"the column {name!r} cannot be read as classes: {error}") from error
+    return tuple(map(value_name, values.categories)), values.codes.astype(np.int64)
+
+
+def _categories(name: str, column: "pd.Series[Any]") -> tuple[str, ...]:
+    names, _ = number_classes(name, column)
+    if len(names) > MOST_CATEGORIES:
+        raise InputError(
+            f"the column {name!r} holds {len(names)} different texts or categories, more than "
+            f"{MOST_CATEGORIES}; drop it if it identifies rows, else merge some or turn it into numbers"
+        )
+    return names
+
+
 def _kind(name: str, column: "pd.Series[Any]") -> Kind:
-    """Say what a column of the training table holds."""
+    """What a column of the training table holds."""
     dtype = column.dtype
     if column.isna().all():
         return "empty"
@@ -290,18 +310,27 @@ def _kind(name: str, column: "pd.Series[Any]") -> Kind:
 
 
 def _kind_of_objects(name: str, column: "pd.Series[Any]") -> Kind:
-    """Say what a column of Python objects holds; refuse what cannot be used, and mixtures."""
-    kinds: dict[str, int] = {}  # and the row where each was first seen
+    """What a column of Python objects holds; mixtures, and what cannot be used, are refused."""
+    first: dict[str, int] = {}  # the row where each kind was first seen
     for row, value in enumerate(column):
         if not _is_hole(value):
-            kind = kind_of(value)
+            kind = _cell_kind(value)
             if kind is None:
                 raise _wrong_type(name, row, value)
-            kinds.setdefault(kind, row)
-    if len(kinds) > 1:
-        (one, first), (other, second) = list(kinds.items())[:2]
+            first.setdefault(kind, row)
+    if len(first) > 1:
+        (one, row), (other, other_row) = list(first.items())[:2]
         raise InputError(
-            f"the column {name!r} mixes {one} (row {first}) and {other} (row {second}); make them one type"
+            f"the column {name!r} mixes {one} (row {row}) and {other} (row {other_row}); make them one type"
         )
-    found: dict[str, Kind] = {"booleans": "boolean", "numbers": "number", "text": "category"}
-    return found[next(iter(kinds))]
+    kinds: dict[str, Kind] = {"booleans": "boolean", "numbers": "number", "text": "category"}
+    return kinds[next(iter(first))]
+
+
+def _cell_kind(value: object) -> str | None:
+    """What a cell holds; None for what cannot be used."""
+    if isinstance(value, bool | np.bool_):
+        return "booleans"
+    if isinstance(value, int | float | np.integer | np.floating | Decimal):
+        return "numbers"
+    return "text" if isinstance(value, str) else None

@@ -1,13 +1,12 @@
 """How the columns of a training table become features, and the same for rows that come later.
 
-`fit_encoding` reads the table once; the `Encoding` that it gives is plain data, so that another process can
+`fit_encoding` reads the table once. The `Encoding` that it returns is plain data, so that another process can
 read rows just as they were read in training.
 """
 
 import dataclasses
-import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,12 +14,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Float32, Float64
 
-from ascertain._core.checks import check_costs, check_names
-from ascertain._core.frames import as_pandas, listed
-from ascertain.datasets.frame import by_name, members_of, prices_of
-from ascertain.datasets.real import panels
+from ascertain._core.checks import check_costs, check_names, check_numbers
+from ascertain._core.frames import as_pandas, listed, nearest
+from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
-from ascertain.models.files import Strict, canonical, first_finding
 from ascertain.problem import Problem
 from ascertain.tables.columns import Column, as_array, as_frame, is_table, learn, read, table_cells
 
@@ -49,27 +46,15 @@ class _Record(Strict):
 class Encoding:
     """How columns become features, and what acquiring them costs; made by `fit_encoding`.
 
-    Parameters
-    ----------
-    columns
-        The columns of the training table, in its order.
-    actions
-        What can be acquired: a panel of columns, or one column. Each column belongs to one action, or is
-        known.
-    known
-        The columns that are observed from the start; no action reveals their features.
-    flagged
-        Those known columns that some training rows lacked. They have one more feature, which tells whether
-        a row lacks them; the others are at their means in such a row.
-    named
-        Whether the training table named its columns, as a DataFrame does and an array does not.
+    Each column belongs to one action, or is known from the start. A known column is at its mean where a row
+    lacks it; those that some training rows lacked are flagged: one more feature says whether a row does.
     """
 
-    columns: tuple[Column, ...]
-    actions: tuple[Action, ...]
+    columns: tuple[Column, ...]  # in the order of the training table
+    actions: tuple[Action, ...]  # a panel of columns each, or one column
     known: tuple[str, ...]
     flagged: tuple[str, ...]
-    named: bool
+    named: bool  # whether the training table named its columns, as a DataFrame does and an array does not
 
     def __post_init__(self) -> None:
         for column in self.columns:
@@ -107,14 +92,32 @@ class Encoding:
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def _moments(self) -> Float64[np.ndarray, "2 features"]:
-        mean = [each for column in self.columns for each in column.mean]
-        return np.array([mean, [each for column in self.columns for each in column.scale]])
+    def _owners(self) -> list[str]:
+        """The column of each feature."""
+        return [*(column.name for column in self.columns for _ in column.features), *self.flagged]
 
     @cached_property
-    def _owners(self) -> list[str]:
-        """The column of each feature but the flags."""
-        return [column.name for column in self.columns for _ in column.features]
+    def _is_known(self) -> Bool[np.ndarray, " features"]:
+        return np.isin(self._owners, self.known)
+
+    @cached_property
+    def _moments(self) -> Float64[np.ndarray, "2 features"]:
+        """Means and deviations; flags stay as they are."""
+        n_flags = len(self.flagged)
+        mean = [each for column in self.columns for each in column.mean] + [0.0] * n_flags
+        return np.array([mean, [each for column in self.columns for each in column.scale] + [1.0] * n_flags])
+
+    def values(
+        self,
+        X: Any,  # noqa: N803 - as scikit-learn calls it
+        *,
+        unseen: Literal["error", "missing"] = "error",
+    ) -> Float64[np.ndarray, "rows features"]:
+        """Read features in their own units, NaN where not measured; takes what `transform` takes."""
+        raw = read(self.columns, self._cells(X), unseen)
+        if not self.flagged:
+            return raw
+        return np.hstack([raw, np.isnan(raw[:, [self._owners.index(name) for name in self.flagged]])])
 
     def transform(
         self,
@@ -122,7 +125,7 @@ class Encoding:
         *,
         unseen: Literal["error", "missing"] = "error",
     ) -> tuple[Float32[np.ndarray, "rows features"], Bool[np.ndarray, "rows features"]]:
-        """Give the standardised features of rows (0 where not available), and which are available.
+        """Standardise the features of rows (0 where not available), and say which are available.
 
         The columns of a DataFrame are matched by name, in any order, and those of an array by position. As
         with scikit-learn's estimators, a table that lacks columns or has others besides is refused; one
@@ -138,29 +141,23 @@ class Encoding:
         unseen
             Whether a category that was not there in training is refused or taken as not measured.
         """
-        raw = read(self.columns, self._cells(X), unseen)
-        available = ~np.isnan(raw)
+        raw = self.values(X, unseen=unseen)
+        measured = ~np.isnan(raw)
         mean, scale = self._moments
         with np.errstate(over="ignore"):  # infinities are cut off as well
             x = np.clip((raw - mean) / scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
-        x = np.where(available, x, 0.0).astype(np.float32)
-        if not self.known:
-            return x, available
-        places = [self._owners.index(name) for name in self.flagged]
-        x = np.hstack([x, ~available[:, places]], dtype=np.float32)
-        available = available | np.isin(self._owners, self.known)
-        return x, np.hstack([available, np.ones((len(x), len(places)), bool)])
+        return np.where(measured, x, 0.0).astype(np.float32), measured | self._is_known
 
     def inverse(
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> pd.DataFrame:
-        """Give the table of which `x` are the features, in its own units; of categories, the likeliest."""
-        n_features, n_flags = len(self.feature_names), len(self.flagged)
+        """Turn features back into columns in their own units; of categories, the likeliest."""
+        n_features = len(self.feature_names)
         if x.shape != available.shape or x.shape[1:] != (n_features,):
             raise InputError(f"x and available must have {n_features} features, got {x.shape}")
         mean, scale = self._moments
-        flags = dict(zip(self.flagged, x[:, n_features - n_flags :].T, strict=True))
-        raw = x[:, : n_features - n_flags].astype(np.float64) * scale + mean
+        raw = x.astype(np.float64) * scale + mean
+        flags = dict(zip(self.flagged, raw.T[n_features - len(self.flagged) :], strict=True))
         table: dict[str, Any] = {}
         start = 0
         for column in self.columns:
@@ -184,21 +181,14 @@ class Encoding:
         A panel can be acquired without those of its columns that were never measured in training.
         """
         empty = {column.name for column in self.columns if column.kind == "empty"}
-        owners = [*self._owners, *self.flagged]
         reveals = [
-            np.isin(owners, list(set(action.columns) - empty or set(action.columns)))
+            np.isin(self._owners, list(set(action.columns) - empty or set(action.columns)))
             for action in self.actions
         ]
         prices = np.array([action.price for action in self.actions])
-        return Problem(
-            np.array(reveals),
-            prices,
-            prices.sum() if budget is None else budget,
-            len(class_names),
-            action_names=self.action_names,
-            feature_names=self.feature_names,
-            class_names=class_names,
-        )
+        names = {"action_names": self.action_names, "feature_names": self.feature_names}
+        amount = prices.sum() if budget is None else budget
+        return Problem(np.array(reveals), prices, amount, len(class_names), **names, class_names=class_names)
 
     def parse(self, column: str, text: str) -> float | bool | str:
         """Read a value that a person typed: a number, yes or no, or a category in capitals or not."""
@@ -209,17 +199,15 @@ class Encoding:
         return self._find(column).outside(value)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the encoding as plain data; `from_json` gives the very same encoding back."""
-        return _Record(**{field: getattr(self, field) for field in _Record.model_fields}).model_dump(
-            mode="json"
-        )
+        """The encoding as plain data, of which `from_json` makes the very same encoding."""
+        fields = {field: getattr(self, field) for field in _Record.model_fields}
+        return _Record(**fields).model_dump(mode="json")
 
     @classmethod
     def from_json(cls, content: object) -> "Encoding":
-        """Read what `to_json` gave; anything else raises a `StoreError`."""
+        """Read what `to_json` wrote; anything else raises a `StoreError`."""
         try:
-            record = _Record.model_validate_json(canonical(content))
-            return cls(**{field: getattr(record, field) for field in _Record.model_fields})
+            return cls(**dict(_Record.model_validate_json(canonical(content))))
         except (TypeError, ValueError) as error:  # pydantic's and our own are among these
             raise StoreError(
                 f"the encoding of the columns cannot be used: {first_finding(error)}; save the model again"
@@ -230,7 +218,7 @@ class Encoding:
         return self._by_name[name]
 
     def _cells(self, given: Any) -> list[np.ndarray]:
-        """Give the cells of each column, as numbers or as they are."""
+        """The cells of each column, as numbers or as they are."""
         if not is_table(given):
             array = as_array(given)
             self._check_width(array.shape[1])
@@ -247,22 +235,20 @@ class Encoding:
             )
 
     def _positions(self, found: list[str]) -> list[int]:
-        """Say where each column is in a table with others, or with other names or another order."""
+        """Where each column is in a table with others, or with other names or another order."""
         extra, lacking = sorted(set(found) - set(self._by_name)), sorted(set(self._by_name) - set(found))
         if (extra or lacking) and not self.named:
             self._check_width(len(found))
             return list(range(len(found)))
         if extra or lacking:  # in scikit-learn's words
             parts = ["The feature names should match those that were passed during fit."]
-            for title, names in (
-                ("unseen at fit time", extra),
-                ("seen at fit time, yet now missing", lacking),
-            ):
+            titles = "unseen at fit time", "seen at fit time, yet now missing"
+            for title, names in zip(titles, (extra, lacking), strict=True):
                 if names:
                     more = ["- ..."] if len(names) > 8 else []
                     parts += [f"Feature names {title}:", *(f"- {name}" for name in names[:8]), *more]
             raise InputError("\n".join(parts) + "\n")
-        for name in (name for name, count in Counter(found).items() if count > 1):
+        for name in [name for name, count in Counter(found).items() if count > 1][:1]:
             raise InputError(f"two columns are called {name!r}; rename one of them")
         return [found.index(name) for name in self._by_name]
 
@@ -274,6 +260,8 @@ def fit_encoding(
     groups: Any = None,
     known: Any = None,
     feature_names: Any = None,
+    target: str | None = None,
+    aside: Collection[str] = (),
 ) -> Encoding:
     """Learn how the columns of a training table become features; empty cells were not measured.
 
@@ -285,16 +273,14 @@ def fit_encoding(
     ----------
     X
         A pandas or polars DataFrame, or a two-dimensional array, whose columns are called x0, x1, ...
-    costs
-        Prices by the name of a column or of a group (a dict or Series; what is not listed costs 1), or one
-        for each column in order.
-    groups
-        Panels (a dict): a name and the columns that are acquired together under it. A panel costs what
-        `costs` says of its name or, where it says nothing, what its columns cost together.
-    known
-        Columns that are observed from the start, at no cost: they are no actions.
+    costs, groups, known
+        As for `AcquisitionClassifier`.
     feature_names
         What to call the columns of an array instead.
+    target
+        What the column of classes is called. It is not in `X`, and cannot be acquired.
+    aside
+        Columns to leave out, though `costs`, `groups` and `known` may list them.
 
     Examples
     --------
@@ -318,18 +304,21 @@ def fit_encoding(
         table = as_pandas(as_frame(X))
     else:
         array = as_array(X)
-        names = check_names("feature_names", feature_names, array.shape[1])
-        table = pd.DataFrame(array, columns=list(names or (f"x{i}" for i in range(array.shape[1]))))
+        titles = check_names("feature_names", feature_names, array.shape[1])
+        table = pd.DataFrame(array, columns=list(titles or (f"x{i}" for i in range(array.shape[1]))))
 
-    members = _panels(groups, table.columns)
-    free = _known(known, table.columns, members)
-    prices = _prices(costs, members, table.columns)
+    names = list(table.columns)
+    members = _members(groups, names, target)
+    observed = _known(known, names, members, target)
+    prices = _prices(costs, members, names, target, aside)
+    usable = [name for name in names if name not in aside]
+    free = tuple(name for name in usable if name in observed)
+    left = {panel: tuple(name for name in group if name not in aside) for panel, group in members.items()}
+    actions = actions_of(usable, {panel: group for panel, group in left.items() if group})
     return Encoding(
-        columns=tuple(learn(str(name), column) for name, column in table.items()),
+        columns=tuple(learn(name, table[name]) for name in usable),
         actions=tuple(
-            Action(name, together, prices[name])
-            for name, together in panels(list(table.columns), members).items()
-            if name not in free
+            Action(name, group, prices[name]) for name, group in actions.items() if name not in free
         ),
         known=free,
         flagged=tuple(name for name in free if table[name].isna().any()),
@@ -337,50 +326,82 @@ def fit_encoding(
     )
 
 
-def _panels(groups: Any, columns: "pd.Index[str]") -> dict[str, tuple[str, ...]]:
-    """Give the columns of each panel."""
-    given = by_name("groups", groups)
-    for panel, listing in given.items():
-        if isinstance(listing, Iterable) and not isinstance(listing, str):
-            given[panel] = list(listing)
-            for column in map(str, given[panel]):
-                _check_name(f"the group {panel!r} has", column, columns)
-    return members_of(given, columns, None)
+def actions_of(columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The actions, by their first column: one for each group, one for each column in none."""
+    group_of = {column: name for name, members in groups.items() for column in members}
+    names = dict.fromkeys(group_of.get(column, column) for column in columns)
+    return {name: tuple(groups.get(name, (name,))) for name in names}
 
 
-def _known(known: Any, columns: "pd.Index[str]", members: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Give the columns that are observed from the start, in the order of the table."""
-    if known is None:
-        return ()
+def by_name(what: str, given: Any) -> dict[str, Any]:
+    """What the caller lists by name, nothing for None."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping | pd.Series):
+        raise InputError(f"{what} must be a dict by name, got {given!r}")
+    return {str(name): value for name, value in given.items()}
+
+
+def _members(groups: Any, columns: Sequence[str], target: str | None) -> dict[str, tuple[str, ...]]:
+    """The columns of each panel; unknown and shared ones, and the name of another column, are refused."""
+    members: dict[str, tuple[str, ...]] = {}
+    panel_of: dict[str, str] = {}
+    for panel, given in by_name("groups", groups).items():
+        together = list(map(str, given)) if isinstance(given, Iterable) and not isinstance(given, str) else []
+        if not together:
+            raise InputError(f"the group {panel!r} must list its columns, got {given!r}")
+        for column in together:
+            _check_name(f"the group {panel!r} has", column, columns, target)
+            if column in panel_of:
+                both = dict.fromkeys((panel_of[column], panel))
+                raise InputError(f"the column {column!r} is listed twice, in {listed(both)}; keep one")
+            panel_of[column] = panel
+        if panel in {target, *columns} - set(together):
+            raise InputError(f"the group {panel!r} has the name of a column outside it; rename the group")
+        members[panel] = tuple(together)
+    return members
+
+
+def _known(
+    known: Any, columns: Sequence[str], groups: Mapping[str, Sequence[str]], target: str | None
+) -> set[str]:
+    """The columns that are observed from the start."""
+    known = () if known is None else known
     if isinstance(known, str) or not isinstance(known, Iterable):
         raise InputError(f"known must list columns, got {known!r}")
     names = set(map(str, known))
     for name in sorted(names):
-        _check_name("known has", name, columns)
-        for panel, together in members.items():
+        _check_name("known has", name, columns, target)
+        for panel, together in groups.items():
             if name in together:
                 raise InputError(f"the known column {name!r} is in the group {panel!r}; take it out of one")
-    return tuple(name for name in columns if name in names)
+    return names
 
 
-def _prices(costs: Any, members: Mapping[str, Sequence[str]], columns: "pd.Index[str]") -> dict[str, float]:
-    """Give the price of each column and panel."""
+def _prices(
+    costs: Any,
+    groups: Mapping[str, Sequence[str]],
+    columns: Sequence[str],
+    target: str | None,
+    aside: Collection[str],
+) -> dict[str, float]:
+    """The price of each column and panel; a panel does not pay for columns that are set aside."""
+    prices = dict.fromkeys(columns, 1.0)
+    stated: dict[str, float] = {}
     if costs is None or isinstance(costs, Mapping | pd.Series):
-        by_column = by_name("costs", costs)
-        for name in by_column:
-            _check_name("costs has", name, [*columns, *members])
+        for name, price in by_name("costs", costs).items():
+            _check_name("costs has", name, [*columns, *groups], target)
+            number = check_numbers(f"the cost of {name!r}", price, ndim=0)
+            stated[name] = float(check_costs(number[None], [repr(name)])[0])
+        prices |= {name: price for name, price in stated.items() if name in prices}
     else:
-        in_order = check_costs(costs, [repr(name) for name in columns])
-        by_column = dict(zip(columns, in_order.tolist(), strict=True))
-        # Said of each panel, as one with the name of its own column would be given that column's price.
-        by_column |= {
-            panel: sum(by_column[column] for column in together) for panel, together in members.items()
-        }
-    return prices_of(by_column, members, columns, None)
+        prices = dict(zip(columns, check_costs(costs, list(map(repr, columns))).tolist(), strict=True))
+    sums = {panel: sum(prices[c] for c in members if c not in aside) for panel, members in groups.items()}
+    return prices | sums | stated
 
 
-def _check_name(where: str, name: str, names: Iterable[str]) -> None:
+def _check_name(where: str, name: str, names: Collection[str], target: str | None = None) -> None:
+    if name == target:
+        raise InputError(f"{where} the target {target!r}, which cannot be acquired; leave it out")
     if name not in names:
-        near = difflib.get_close_matches(name, list(names), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(names)}"
-        raise InputError(f"{where} {name!r}, which is no column; {hint}")
+        raise InputError(f"{where} {name!r}, which is no column; {nearest(name, names)}")

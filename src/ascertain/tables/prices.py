@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ascertain.errors import InputError
-from ascertain.tables.reading import likely_separator, nearest, read_text
+from ascertain.tables.reading import likely_separator, read_text
 
 _NAMES = ("name", "column", "feature", "action", "test")
 _COSTS = ("cost", "price")
@@ -21,11 +21,6 @@ def read_prices(path: Path) -> dict[str, float]:
 
     It has a line for each price: a name and a number, in this order, or under a header such as `name,cost`
     among other columns.
-
-    Parameters
-    ----------
-    path
-        The file.
     """
     prices: dict[str, float] = {}
     first: dict[str, int] = {}
@@ -45,18 +40,15 @@ def read_prices(path: Path) -> dict[str, float]:
             )
         prices[name], first[name] = price, line
     if not prices:
-        raise InputError(f"{path.name} holds no prices; give a line such as 'ecg,15.5' for each")
+        raise InputError(f"{path.name} holds no prices; write a line such as 'ecg,15.5' for each")
     return prices
 
 
 def read_panels(path: Path) -> dict[str, list[str]]:
     """Read which columns are acquired together.
 
-    Parameters
-    ----------
-    path
-        A JSON file, `{"blood": ["iron", "TIBC"]}`, or a CSV file with a line for each column: its name and
-        the name of its group, in this order or under the header `column,group`.
+    A JSON file maps panels to columns, `{"blood": ["iron", "TIBC"]}`. A CSV file has a line for each column:
+    its name and the name of its group, in this order or under the header `column,group`.
     """
     if path.suffix != ".json":
         panels: dict[str, list[str]] = {}
@@ -64,7 +56,7 @@ def read_panels(path: Path) -> dict[str, list[str]]:
             panels.setdefault(group, []).append(column)
         return panels
     try:
-        content = json.loads(_text(path))
+        content = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputError(f"{path.name} is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -75,16 +67,9 @@ def read_panels(path: Path) -> dict[str, list[str]]:
     return content
 
 
-def _text(path: Path) -> str:
-    if not path.is_file():
-        others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        raise InputError(f"there is no file {path}; {nearest(path.name, others)}")
-    return read_text(path)
-
-
 def _pairs(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
-    """Give line number, name and value of each line."""
-    text = _text(path)
+    """The line number, name and value of each line."""
+    text = read_text(path)
     reader = csv.reader(io.StringIO(text), delimiter=likely_separator(text.partition("\n")[0]))
     lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
     name, value = 0, 1

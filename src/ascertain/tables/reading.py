@@ -1,13 +1,12 @@
 """A user's own table: read from CSV or Parquet, its target taken out, unusable columns set aside."""
 
 import csv
-import difflib
 import gzip
 import io
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from ascertain._core.frames import as_pandas, listed, value_name
+from ascertain._core.frames import as_pandas, nearest
 from ascertain.errors import InputError
-from ascertain.tables.columns import learn
+from ascertain.tables.columns import learn, number_classes
 from ascertain.tables.encoding import Encoding, fit_encoding
 
 # What stands for "not measured" in a cell. Not "None": it is a category in many a questionnaire.
@@ -34,30 +33,14 @@ _FEWEST_FOR_ID = 20  # in fewer rows, whole numbers may well differ by chance
 
 @dataclass(frozen=True)
 class UserTable:
-    """A table whose target is known in every row.
+    """A table whose target is known in every row."""
 
-    Parameters
-    ----------
-    name
-        The name of the file.
-    columns
-        All columns but the target.
-    target
-        The name of the target.
-    classes
-        The names of its classes.
-    y
-        The class of each row.
-    unlabelled
-        How many rows were dropped since their target is empty.
-    """
-
-    name: str
-    columns: pd.DataFrame
+    name: str  # of the file
+    columns: pd.DataFrame  # all but the target
     target: str
     classes: tuple[str, ...]
-    y: Int[np.ndarray, " rows"]
-    unlabelled: int
+    y: Int[np.ndarray, " rows"]  # the class of each row, by its place in `classes`
+    unlabelled: int  # rows that were dropped since their target is empty
 
 
 def read_user_table(
@@ -76,18 +59,20 @@ def read_user_table(
     markers
         More texts, besides `MARKERS`, that stand for a value that was not measured.
     """
-    table = read_frame(path, separator=separator, markers=markers)
+    return take_target(read_frame(path, separator=separator, markers=markers), target, path.name)
+
+
+def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
+    """Take the target out of a table called `name`; rows without one are dropped and counted."""
     if target not in table:
-        raise InputError(f"{path.name} has no column {target!r}; {nearest(target, table.columns)}")
-    labels = table[target]
-    known = labels.notna()
+        raise InputError(f"{name} has no column {target!r}; {nearest(target, table.columns)}")
+    known = table[target].notna()
     if not known.any():
-        raise InputError(f"the target {target!r} is empty in all {len(table)} rows of {path.name}")
+        raise InputError(f"the target {target!r} is empty in all {len(table)} rows of {name}")
     columns = table.loc[known].drop(columns=target).reset_index(drop=True)
     if columns.columns.empty:
-        raise InputError(f"{path.name} has no column besides the target {target!r}")
-    codes = pd.Categorical(labels[known])
-    classes = tuple(value_name(value) for value in codes.categories)
+        raise InputError(f"{name} has no column besides the target {target!r}")
+    classes, y = number_classes(target, table.loc[known, target])
     if len(classes) == 1:
         raise InputError(f"the target {target!r} has one class, {classes[0]!r}; there is nothing to predict")
     if len(classes) > MOST_CLASSES:
@@ -95,16 +80,12 @@ def read_user_table(
             f"the target {target!r} has {len(classes)} different values, more than {MOST_CLASSES}; cut an "
             "amount into ranges, or merge classes"
         )
-    return UserTable(
-        path.name, columns, target, classes, np.asarray(codes.codes, np.int64), int((~known).sum())
-    )
+    return UserTable(name, columns, target, classes, y, int((~known).sum()))
 
 
 def read_frame(path: Path, *, separator: str | None = None, markers: Sequence[str] = ()) -> pd.DataFrame:
     """Read a CSV or Parquet file; cells that hold a marker are missing."""
-    if not path.is_file():
-        others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        raise InputError(f"there is no file {path}; {nearest(path.name, others)}")
+    _check_file(path)
     if path.suffix in (".parquet", ".pq"):
         table = _read_parquet(path, {*MARKERS, *markers})
     else:
@@ -114,8 +95,16 @@ def read_frame(path: Path, *, separator: str | None = None, markers: Sequence[st
     return as_pandas(table)
 
 
+def _check_file(path: Path) -> None:
+    """Raise where there is no such file, with the name that was probably meant."""
+    if not path.is_file():
+        others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        raise InputError(f"there is no file {path}; {nearest(path.name, others)}")
+
+
 def read_text(path: Path) -> str:
-    """Give the text of a file, compressed or not."""
+    """Read the text of a file, compressed or not."""
+    _check_file(path)
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         return content.decode("utf-8-sig")
@@ -126,7 +115,7 @@ def read_text(path: Path) -> str:
 
 
 def likely_separator(line: str) -> str:
-    """Give the separator that a first line has most of, a comma where it has none.
+    """The separator that a first line has most of, a comma where it has none.
 
     Examples
     --------
@@ -134,14 +123,6 @@ def likely_separator(line: str) -> str:
     ';'
     """
     return max(_SEPARATORS, key=line.count)
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Say which of some names was probably meant, or which there are."""
-    every = list(names)
-    folded = {each.casefold(): each for each in every}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f"did you mean {folded[close[0]]!r}?" if close else f"there are {listed(every)}"
 
 
 def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataFrame:
@@ -168,9 +149,8 @@ def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataF
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(
-            f"{path.name} cannot be read as a table separated by {sep!r} ({error}); give another --sep, or "
-            "put "
-            "cells that hold the separator into quotes"
+            f"{path.name} cannot be read as a table separated by {sep!r} ({error}); name another "
+            "separator (--sep), or put cells that hold the separator into quotes"
         ) from error
     texts = table.select_dtypes(include=["object", "string"]).columns
     table[texts] = table[texts].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
@@ -209,7 +189,7 @@ def _is_number(text: str) -> bool:
 
 
 def set_aside(columns: pd.DataFrame) -> dict[str, str]:
-    """Say of each column that no policy can use why that is so."""
+    """The columns that no policy can use, and why."""
     reasons = {}
     for name, column in columns.items():
         if column.isna().all():
@@ -242,42 +222,15 @@ def encode(
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
 ) -> tuple[Encoding, dict[str, str]]:
-    """Learn how the usable columns become features; also say which are set aside, and why.
+    """Learn how the usable columns become features; also return which are set aside, and why.
 
-    Parameters
-    ----------
-    table
-        The table.
-    costs
-        Prices by the name of a column or panel; what is not listed costs 1.
-    groups
-        The columns of each panel.
-    known
-        Columns that are known from the start.
+    Takes prices, panels and known columns as `fit_encoding` does; they may list columns that are set aside.
     """
-    panels = dict(groups or {})
-    for what, names, allowed in (
-        ("costs", list(costs or {}), [*table.columns, *panels]),
-        ("groups", [column for members in panels.values() for column in members], [*table.columns]),
-        ("known", list(known), [*table.columns]),
-    ):
-        for name in names:
-            if name == table.target:
-                raise InputError(f"{what} has the target {name!r}, which cannot be acquired; leave it out")
-            if name not in allowed:
-                raise InputError(f"{what} has {name!r}, which is no column; {nearest(name, allowed)}")
     aside = set_aside(table.columns)
-    usable = table.columns.drop(columns=list(aside))
-    if usable.columns.empty:
+    if len(aside) == len(table.columns.columns):
         reason = f"{next(iter(aside))!r}: {next(iter(aside.values()))}"
         raise InputError(f"{table.name} has no column that can be used ({reason})")
-    left = {panel: [each for each in members if each not in aside] for panel, members in panels.items()}
-    emptied = {panel for panel, members in left.items() if not members and panels[panel]}
-    gone = (set(aside) - set(left)) | emptied
     encoding = fit_encoding(
-        usable,
-        costs={name: cost for name, cost in (costs or {}).items() if name not in gone},
-        groups={panel: members for panel, members in left.items() if panel not in emptied},
-        known=[name for name in known if name not in aside],
+        table.columns, costs=costs, groups=groups, known=known, target=table.target, aside=aside
     )
     return encoding, aside
