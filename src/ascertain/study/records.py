@@ -128,6 +128,7 @@ def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
 
 def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
     """Tabulate who takes what when, without the actions that nobody takes."""
+    records = {cell: record for cell, record in records.items() if record["shares"]}
     if not records:
         return pd.DataFrame()
     found = list(records.values())
