@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.random as jr
 
 from ascertain import methods, missingness, predictors, restoration
-from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.rollouts import budget_curve
 from ascertain.missingness import mask_tables
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
@@ -146,7 +146,7 @@ class Stage:
         if not self.roll_out:
             return Fitted(kept, None, None)
         assert inputs.scored is not None
-        ends = evaluation.curve(
+        ends = budget_curve(
             acting,
             policy,
             inputs.problem,
