@@ -21,13 +21,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from rich.console import Console
 from rich.table import Table as Printed
 
-from ascertain import Policy, Problem, Table, evaluate, evaluate_incomplete
-from ascertain.missingness import MECHANISMS, Mechanism
-from ascertain.missingness import mechanism as mechanism_named
+from ascertain import Policy, Problem, Table, evaluate, evaluate_incomplete, missingness
 from ascertain.restoration import HotDeck, fit_hotdeck
 
 console = Console(width=120)
 METRICS = ("accuracy", "log_loss", "auroc")
+MECHANISMS = ("mcar", "mar", "mnar_logistic", "mnar_self")
 # A third of the rows is of class 1; each feature is normal about its class's mean, and shares a factor.
 SHARE = 0.35
 MEANS = np.array([0.7, 1.2, 0.9, 0.5, 0.8, 0.3])
@@ -94,10 +93,10 @@ def truth() -> dict[str, float]:
     return {metric: float(scores[metric].iloc[0]) for metric in METRICS}
 
 
-def prepared(name: str, rate: float) -> tuple[Mechanism, HotDeck]:
+def prepared(name: str, rate: float) -> tuple[missingness.Mechanism, HotDeck]:
     """Fit the mechanism, and a restorer to training rows that it has made holes in."""
     train = draw(np.random.default_rng(1), 1000)
-    mechanism = mechanism_named(name).fit(jr.key(1), PROBLEM, train, rate)
+    mechanism = missingness.get(name).fit(jr.key(1), PROBLEM, train, rate)
     holes = mechanism.sample(jr.key(2), train)
     return mechanism, fit_hotdeck(jr.key(3), PROBLEM, holes.take(jnp.arange(200)), neighbours=10)
 
@@ -107,7 +106,7 @@ def redraw(
 ) -> pd.DataFrame:
     """Estimate from many tables: one row per table, estimator and metric."""
     mechanism, restorer = prepared(name, rate)
-    stream = 2 + list(MECHANISMS).index(name)  # so that mechanisms do not share their rows
+    stream = 2 + MECHANISMS.index(name)  # so that mechanisms do not share their rows
     found = []
     for number in range(redraws):
         complete = draw(np.random.default_rng([stream, number]), rows)
@@ -152,7 +151,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS), choices=MECHANISMS)
+    parser.add_argument("--mechanisms", nargs="+", default=MECHANISMS, choices=MECHANISMS)
     parser.add_argument("--rate", type=float, default=0.3, help="of values that are missing")
     parser.add_argument("--redraws", type=int, default=500)
     parser.add_argument("--rows", type=int, default=700)

@@ -1,5 +1,6 @@
 """Evaluation of small hand-made policies against results worked out by hand."""
 
+import re
 from typing import Any
 
 import jax.numpy as jnp
@@ -231,15 +232,14 @@ def test_a_policy_that_plans_has_no_budget_to_plan_for() -> None:
 
 
 def test_a_policy_that_never_stops_is_refused() -> None:
-    message = (
-        "Triage has no rule for when to stop.* dime,.*thresholds=.* jafa .*cost_weight.* aaco .*may_stop"
-    )
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="Triage has no rule for when to stop") as refused:
         evaluate_soft(Triage(stops=False), UNIT, ROUNDS, LastWord())
+    for how in ("dime, .*thresholds=", "aaco .*may_stop", "jafa, .*cost_weight"):
+        assert re.search(how, str(refused.value))
     holed = Table(SIGNS, LABELS, np.arange(3) > np.zeros((8, 1)))  # to lack the first is not to stop
     with pytest.raises(InputError, match="Ordered has no rule for when to stop"):
         evaluate_soft(IN_ORDER, UNIT, holed, LastWord())
-    with pytest.raises(InputError, match="Ordered takes no stopping threshold; gdfs, dime"):
+    with pytest.raises(InputError, match="Ordered takes no stopping threshold; these methods stop: "):
         evaluate_soft(IN_ORDER, UNIT, ROUNDS, LastWord(), thresholds=[0.1])
     with pytest.raises(InputError, match="Patient has no rule for when to stop"):  # but with thresholds
         evaluate_soft(Patient(IN_ORDER.order, jnp.asarray(5.0)), UNIT, ROUNDS, LastWord())

@@ -46,6 +46,9 @@ class Unused:
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
         raise AssertionError("nothing was to be drawn")
 
+    def label_free(self) -> "Unused":
+        return self
+
 
 def as_plain(found: pd.DataFrame, estimator: str) -> pd.DataFrame:
     """Put an estimator's scores into the form of `evaluate`."""
@@ -239,7 +242,7 @@ def test_refuses_what_cannot_be_used() -> None:
     table = draw(np.random.default_rng(13), 50)
     imputer = fit_sklearn(jr.key(0), KNNImputer(), table)
     for given, message in [
-        ({"restorer": imputer}, "SklearnImputer was fitted with the labels"),
+        ({"restorer": imputer}, "SklearnImputer cannot draw without the label"),
         ({"clip": 0}, "clip must be above 0"),
         ({"level": 1.0}, "level must be above 0 and below 1"),
         ({"draws": 0}, "draws must be"),

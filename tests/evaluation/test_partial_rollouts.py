@@ -15,12 +15,11 @@ from ascertain.evaluation.partial_rollouts import (
     complete_predictions,
     doubly_robust_predictions,
     importance_weights,
-    label_free,
     model_predictions,
     roll_out_partially,
 )
 from ascertain.evaluation.propensity import assign_folds
-from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean
+from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean, label_free
 from ascertain.restoration.pvae import Settings
 from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, hide, path
 

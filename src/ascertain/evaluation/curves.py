@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, PRNGKeyArray
 
+from ascertain import methods
 from ascertain._core.checks import check_numbers
 from ascertain.errors import InputError
 from ascertain.evaluation.rollouts import MAX_ROWS, Rollouts, may_stop, roll_out, sample_rows, soft_rollouts
@@ -20,11 +21,6 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 
 _CURVE_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the budget
-
-_WHO_STOPS = (
-    "gdfs, dime, random and sequential stop at a threshold that you give (thresholds=), jafa and odin if "
-    "they are fitted with a cost_weight, aaco if it is with may_stop; other policies need a hard budget"
-)
 
 
 def evaluate(
@@ -156,7 +152,7 @@ def _with_thresholds(policy: Policy, thresholds: Sequence[float] | None) -> list
     if not len(values) or np.isnan(values).any():
         raise InputError(f"thresholds must be one or more numbers, got {thresholds!r}")
     if not hasattr(policy, "stopping_at"):
-        raise InputError(f"{type(policy).__name__} takes no stopping threshold; {_WHO_STOPS}")
+        raise InputError(f"{type(policy).__name__} takes no stopping threshold; {_who_stops()}")
     return [policy.stopping_at(value) for value in values.tolist()]
 
 
@@ -169,5 +165,14 @@ def _refuse_endless(
     if not bool(_may_stop(key, policy, problem, table)):
         raise InputError(
             f"{type(policy).__name__} has no rule for when to stop, or none that any of these rows meets: "
-            f"it acquires everything; {_WHO_STOPS}"
+            f"it acquires everything; {_who_stops()}"
         )
+
+
+def _who_stops() -> str:
+    """List the methods that stop by themselves, by how they do it."""
+    by_rule: dict[str, list[str]] = {}
+    for name in methods.names():
+        by_rule.setdefault(methods.get(name).stops, []).append(name)
+    stopping = "; ".join(f"{', '.join(names)} {rule}" for rule, names in by_rule.items() if rule)
+    return f"these methods stop: {stopping}; others need a hard budget"

@@ -97,8 +97,9 @@ def route_table_row(
 ) -> dict[str, Any]:
     """Compute a row of table 1 from a dataset's first splits: means and standard errors.
 
-    The predictors of all splits are fitted together, with given settings. What cannot be computed, such as a standard error from
-    one split, is None. `on_progress` is called after the predictors and after each split.
+    The predictors of all splits are fitted together, with the given settings. What cannot be computed, such
+    as a standard error from one split, is None. `on_progress` is called after the predictors and after each
+    split.
     """
     if budget is not None:
         check_budget(budget, _prices(dataset))
