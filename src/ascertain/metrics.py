@@ -5,7 +5,6 @@ predictions themselves. A score that is not defined, such as a ranking of rows o
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -140,7 +139,7 @@ def scores_from_sums(
     p: Float[np.ndarray, "points classes"],
     y: Int[np.ndarray, " points"],
     total: Sum,
-    amounts: Mapping[str, Float[np.ndarray, " points"]] = MappingProxyType({}),
+    amounts: Mapping[str, Float[np.ndarray, " points"]] | None = None,
     *,
     n_thresholds: int | None = None,
 ) -> dict[str, Float[np.ndarray, " sets"]]:
@@ -167,7 +166,7 @@ def scores_from_sums(
         "log_loss": mean(-_log_of_truth(p, y)),
         "brier": mean(_squared_errors(p, y).sum(axis=1)),
         "ece": np.abs(total(in_bins)).sum(axis=1) / weight,
-        **{name: mean(amount) for name, amount in amounts.items()},
+        **{name: mean(amount) for name, amount in (amounts or {}).items()},
     }
 
 

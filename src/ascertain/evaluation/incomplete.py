@@ -137,14 +137,12 @@ def evaluate_incomplete(
                 records.append({"budget": budget, "estimator": estimator, "metric": metric} | scores | facts)
     found = pd.DataFrame(records)
     if (found["reason"] != "").all():
-        raise InputError("; ".join(found["reason"].unique()) + _WHAT_TO_DO)
+        reasons = "; ".join(found["reason"].unique())
+        raise InputError(
+            f"{reasons}. An estimate needs {LEAST_EFFECTIVE_ROWS} effective rows: give more test rows, or a "
+            "smaller budget, with which the policy can be followed further"
+        )
     return found
-
-
-_WHAT_TO_DO = (
-    f". An estimate needs {LEAST_EFFECTIVE_ROWS} effective rows: give more test rows, or a smaller budget, "
-    "with which the policy can be followed further"
-)
 
 
 def _check_share(what: str, value: float) -> float:

@@ -48,6 +48,7 @@ class PartialRollouts(NamedTuple):
     """How far each row supports the rollout of the policy."""
 
     choices: Int[np.ndarray, "rows steps"]  # 1 + the action; invalid after the first that the row lacks
+    acquired: Bool[np.ndarray, "rows steps_and_start actions"]  # before the first step and after each one
     n_supported: Int[np.ndarray, " rows"]  # choices before that one
     complete: Bool[np.ndarray, " rows"]  # whether the row supports all choices
     spent: Float[np.ndarray, " rows"]  # valid if complete
@@ -105,7 +106,8 @@ def roll_out_partially(key: PRNGKeyArray, target: Target, table: Table) -> Parti
     supported = np.take_along_axis(readable, np.maximum(choices - 1, 0), axis=1) | (choices == 0)
     complete = supported.all(axis=1)
     n_supported = np.where(complete, (choices > 0).sum(axis=1), supported.argmin(axis=1))
-    return PartialRollouts(choices, n_supported, complete, spent[:, -1], forced)
+    acquired = _acquired_after(choices, target.problem.n_actions)
+    return PartialRollouts(choices, acquired, n_supported, complete, spent[:, -1], forced)
 
 
 def importance_weights(
@@ -121,7 +123,7 @@ def importance_weights(
     """
     row, step = np.nonzero(rollouts.valid)
     action, supported = rollouts.choices[row, step] - 1, step < rollouts.n_supported[row]
-    acquired = _acquired_after(rollouts.choices, problem.n_actions)[row, step]
+    acquired = rollouts.acquired[row, step]
     fitted = propensities(
         Choices(
             action=action,
@@ -149,7 +151,7 @@ def complete_predictions(
 ) -> WeightedPredictions:
     """Predict for the rows with complete rollouts."""
     rows = np.flatnonzero(rollouts.complete)
-    acquired = _acquired_after(rollouts.choices, target.problem.n_actions)[:, -1]
+    acquired = rollouts.acquired[:, -1]
     # All rows are predicted, whether complete or not, so that shapes do not change.
     sets = jnp.asarray(acquired[_padded_places(len(acquired))][None])
     predicted = np.asarray(predict_sets(target.predictor, target.problem, _padded(table), sets))[0]
@@ -183,7 +185,7 @@ def doubly_robust_predictions(
     if not len(row):
         return complete
     point = np.repeat(np.arange(len(row)), draws)
-    given = _acquired_after(rollouts.choices, target.problem.n_actions)[row, step][point]
+    given = rollouts.acquired[row, step][point]
     modelled = model_predictions(key, target, table, row[point], given, restorer)
     return complete.concatenate(modelled._replace(weight=difference[row, step][point] / draws))
 
@@ -215,8 +217,7 @@ def model_predictions(
         resumed = target._replace(policy=Resumed(target.policy, jnp.asarray(given[here])))
         choices, spent, forced = resumed.roll_out(acting, completed)
         acquired = _acquired_after(np.asarray(choices), target.problem.n_actions)[:, -1]
-        sets = jnp.asarray(acquired[None])
-        predicted = predict_sets(target.predictor, target.problem, completed, sets)[0]
+        predicted = predict_sets(target.predictor, target.problem, completed, jnp.asarray(acquired[None]))[0]
         parts.append([np.asarray(each)[:size] for each in (predicted, spent[:, -1], acquired, forced)])
     probabilities, *ends = (np.concatenate(each) for each in zip(*parts, strict=True))
     return WeightedPredictions(row, np.ones(len(row)), probabilities.astype(float), y, _amounts(*ends))

@@ -5,6 +5,7 @@ A route is a maximal set of actions that the budget allows.
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -200,10 +201,7 @@ def score_masks(
 def _confusions(
     predictor: Predictor, table: Table, observed: Bool[Array, "masks features"]
 ) -> Float[Array, "masks classes classes"]:
-    def one(mask: Array) -> Array:
-        return _confusion(predictor, table, mask)
-
-    return jax.lax.map(one, observed, batch_size=_ROUTES_AT_ONCE)
+    return jax.lax.map(partial(_confusion, predictor, table), observed, batch_size=_ROUTES_AT_ONCE)
 
 
 def _confusion(
