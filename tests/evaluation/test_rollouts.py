@@ -16,12 +16,12 @@ from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table, eva
 from ascertain.acquisition import Episodes, acquire
 from ascertain.evaluation.rollouts import (
     Rollouts,
-    budget_curve,
     budget_rollouts,
     needs_separate_rollouts,
     sample_rows,
 )
 from ascertain.evaluation.scores import score_table
+from ascertain.predictors.predictions import predict_in_jax
 from tests.acquisition_cases import ACTIONS, FAST, ROWS, Case, cases
 from tests.evaluation_cases import GROUPED, INF, LastWord, Moody, Ordered
 
@@ -113,10 +113,10 @@ def test_stacked_replicates_are_evaluated_as_each_alone() -> None:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
     def one(key: Any, policy: Any, table: Any, predictor: Any) -> Any:
-        where = jnp.asarray(budgets)
-        return budget_curve(
-            key, policy, GROUPED, table, predictor, where, protocol=PAPER, n_steps=3, separate=True
+        found = budget_rollouts(
+            key, policy, GROUPED, table, jnp.asarray(budgets), protocol=PAPER, n_steps=3, separate=True
         )
+        return found, predict_in_jax(predictor, GROUPED, table, found.acquired)
 
     keys = jnp.stack([jr.key(number) for number in range(3)])
     rollouts, probabilities = jax.jit(jax.vmap(one))(

@@ -31,15 +31,9 @@ class WeightedPredictions(NamedTuple):
 
     def concatenate(self, other: "WeightedPredictions") -> "WeightedPredictions":
         """Append other predictions for the same rows."""
-        return WeightedPredictions(
-            row=np.concatenate([self.row, other.row]),
-            weight=np.concatenate([self.weight, other.weight]),
-            probabilities=np.concatenate([self.probabilities, other.probabilities]),
-            y=np.concatenate([self.y, other.y]),
-            amounts={
-                name: np.concatenate([each, other.amounts[name]]) for name, each in self.amounts.items()
-            },
-        )
+        arrays = [np.concatenate(pair) for pair in zip(self[:4], other[:4], strict=True)]
+        amounts = {name: np.concatenate([each, other.amounts[name]]) for name, each in self.amounts.items()}
+        return WeightedPredictions._make([*arrays, amounts])
 
     def scores(self) -> dict[str, float]:
         """Compute the scores of `ascertain.metrics.measure`, and the means of the amounts."""

@@ -1,7 +1,7 @@
 """Rollouts of a policy for the rows of a table, at one or several budgets.
 
-`budget_rollouts`, `soft_rollouts` and `budget_curve` are pure functions of arrays, so that hundreds of
-policies can be stacked and evaluated in one `vmap`. `roll_out` and `budget_episodes` compile for one policy.
+`budget_rollouts` and `soft_rollouts` are pure functions of arrays, so that hundreds of policies can be
+stacked and evaluated in one `vmap`. `roll_out` and `budget_episodes` compile for one policy.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,6 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ascertain._core.checks import check_count
 from ascertain.acquisition import Episodes, acquire
 from ascertain.policy import Policy
-from ascertain.predictors.masked_mlp import Predictor
-from ascertain.predictors.predictions import predict_in_jax
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 
@@ -70,28 +68,6 @@ def budget_episodes(
     n_steps = most_steps(problem, [budget])
     found: Episodes = compiled_acquire(key, policy.at(limited.budget), limited, table, protocol, n_steps)
     return found
-
-
-def budget_curve(
-    key: PRNGKeyArray,
-    policy: Policy,
-    problem: Problem,
-    table: Table,
-    predictor: Predictor,
-    budgets: Float[Array, " budgets"],
-    *,
-    protocol: Protocol,
-    n_steps: int,
-    separate: bool,
-) -> tuple[Rollouts, Float[Array, "budgets instances classes"]]:
-    """Roll out a policy at every budget, and predict from what it acquired; see `budget_rollouts`.
-
-    Can be jitted and vmapped, for predictors that are written in JAX.
-    """
-    rollouts = budget_rollouts(
-        key, policy, problem, table, budgets, protocol=protocol, n_steps=n_steps, separate=separate
-    )
-    return rollouts, predict_in_jax(predictor, problem, table, rollouts.acquired)
 
 
 def budget_rollouts(
