@@ -21,14 +21,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from rich.console import Console
 from rich.table import Table as Printed
 
-from ascertain import Policy, Problem, Table, evaluate
-from ascertain.evaluation.incomplete import evaluate_incomplete
-from ascertain.missingness import MECHANISMS, Mechanism
-from ascertain.missingness import mechanism as mechanism_named
+from ascertain import Policy, Problem, Table, evaluate, evaluate_incomplete, missingness
 from ascertain.restoration import HotDeck, fit_hotdeck
 
 console = Console(width=120)
 METRICS = ("accuracy", "log_loss", "auroc")
+MECHANISMS = ("mcar", "mar", "mnar_logistic", "mnar_self")
 # A third of the rows is of class 1; each feature is normal about its class's mean, and shares a factor.
 SHARE = 0.35
 MEANS = np.array([0.7, 1.2, 0.9, 0.5, 0.8, 0.3])
@@ -46,14 +44,14 @@ class NaiveBayes(eqx.Module):
     def __call__(
         self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
     ) -> Float[Array, "instances classes"]:
-        """Give class probabilities."""
+        """Predict class probabilities."""
         evidence = jnp.where(observed, self.means * (x - self.means / 2), 0.0).sum(axis=1)
         one = jax.nn.sigmoid(evidence + np.log(SHARE / (1 - SHARE)))
         return jnp.stack([1 - one, one], axis=1)
 
 
 class Adaptive(Policy):
-    """Goes on while the prediction is unsure; what it acquires depends on which class is likelier."""
+    """Acquires while the prediction is unsure, in an order that depends on which class is likelier."""
 
     predictor: NaiveBayes
     costs: Float[Array, " actions"]
@@ -67,7 +65,7 @@ class Adaptive(Policy):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        """Score actions by what they tell for their cost, with the last ones first if class 1 is likely."""
+        """Score actions by information per cost, in reverse order if class 1 is likely."""
         del available, key
         one = self.predictor(x, observed)[:, 1]
         sure = jnp.where(jnp.abs(one - 0.5) > 0.4, jnp.inf, -jnp.inf)
@@ -78,7 +76,7 @@ class Adaptive(Policy):
 
 PROBLEM = Problem(np.eye(len(MEANS)), COSTS, BUDGET, n_classes=2)
 PREDICTOR = NaiveBayes(jnp.asarray(MEANS, jnp.float32))
-POLICY = Adaptive(PREDICTOR, PROBLEM.costs)
+POLICY = Adaptive(PREDICTOR, jnp.asarray(COSTS))
 
 
 def draw(rng: np.random.Generator, n_rows: int) -> Table:
@@ -95,10 +93,10 @@ def truth() -> dict[str, float]:
     return {metric: float(scores[metric].iloc[0]) for metric in METRICS}
 
 
-def prepared(name: str, rate: float) -> tuple[Mechanism, HotDeck]:
+def prepared(name: str, rate: float) -> tuple[missingness.Mechanism, HotDeck]:
     """Fit the mechanism, and a restorer to training rows that it has made holes in."""
     train = draw(np.random.default_rng(1), 1000)
-    mechanism = mechanism_named(name).fit(jr.key(1), PROBLEM, train, rate)
+    mechanism = missingness.get(name).fit(jr.key(1), PROBLEM, train, rate)
     holes = mechanism.sample(jr.key(2), train)
     return mechanism, fit_hotdeck(jr.key(3), PROBLEM, holes.take(jnp.arange(200)), neighbours=10)
 
@@ -106,9 +104,9 @@ def prepared(name: str, rate: float) -> tuple[Mechanism, HotDeck]:
 def redraw(
     name: str, *, rate: float, redraws: int, rows: int, resamples: int = 1000, draws: int = 8
 ) -> pd.DataFrame:
-    """Estimate from many tables; one row per table, estimator and metric."""
+    """Estimate from many tables: one row per table, estimator and metric."""
     mechanism, restorer = prepared(name, rate)
-    stream = 2 + list(MECHANISMS).index(name)  # so that no two mechanisms have the same luck with their rows
+    stream = 2 + MECHANISMS.index(name)  # so that mechanisms do not share their rows
     found = []
     for number in range(redraws):
         complete = draw(np.random.default_rng([stream, number]), rows)
@@ -128,7 +126,7 @@ def redraw(
 
 
 def summarise(found: pd.DataFrame, true: dict[str, float]) -> pd.DataFrame:
-    """Give coverage, bias and width by estimator and metric."""
+    """Tabulate coverage, bias and width by estimator and metric."""
     value = found["metric"].map(true)
     scored = found.assign(
         covered=(found["low"] <= value) & (value <= found["high"]),
@@ -153,7 +151,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS), choices=MECHANISMS)
+    parser.add_argument("--mechanisms", nargs="+", default=MECHANISMS, choices=MECHANISMS)
     parser.add_argument("--rate", type=float, default=0.3, help="of values that are missing")
     parser.add_argument("--redraws", type=int, default=500)
     parser.add_argument("--rows", type=int, default=700)
@@ -164,18 +162,12 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
+    options = {name: value for name, value in vars(given).items() if name != "mechanisms"}
     true = truth()
     console.print("truth: " + ", ".join(f"{name} {value:.4f}" for name, value in true.items()))
     for name in given.mechanisms:
         start = time.perf_counter()
-        found = redraw(
-            name,
-            rate=given.rate,
-            redraws=given.redraws,
-            rows=given.rows,
-            resamples=given.resamples,
-            draws=given.draws,
-        )
+        found = redraw(name, **options)
         each = (time.perf_counter() - start) / given.redraws
         summary = summarise(found, true)
         followed, effective = summary["followed"].iloc[0], summary["effective"].iloc[0]

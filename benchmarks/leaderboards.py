@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ascertain import load
 from ascertain.datasets.export import TARGET, export
-from ascertain.evaluation.weighted_metrics import Sample, intervals, measure_sample
+from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
 from ascertain.practice.held_out import HeldOut, hold_out
 from ascertain.practice.leaderboard import DEFAULTS, RESAMPLES, Candidate, Contender, Leaderboard, compare
 from ascertain.problem import Table
@@ -62,15 +62,15 @@ def boosting(data: HeldOut) -> list[str]:
     seconds = time.perf_counter() - start
     n_rows = len(data.test.y)
     on_file = np.asarray(data.problem.readable(data.test.available), np.float64)
-    sample = Sample(
+    sample = WeightedPredictions(
         row=np.arange(n_rows),
         weight=np.ones(n_rows),
         probabilities=model.predict_proba(cells(data.test)),
         y=np.asarray(data.test.y),
         amounts={"mean_cost": on_file @ data.prices},
     )
-    found = measure_sample(sample)
-    low, high = intervals(sample, n_rows, RESAMPLES, 0.95, 0)
+    found = sample.scores()
+    low, high = bootstrap_intervals(sample, n_rows, resamples=RESAMPLES, level=0.95, seed=0)
     scores = [_score(found[name], low[name], high[name]) for name in METRICS]
     return ["boosting, all on file", f"{found['mean_cost']:.3g}", *scores, f"{n_rows}", f"{seconds:.0f}"]
 

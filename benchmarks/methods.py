@@ -24,7 +24,7 @@ import ascertain
 from ascertain import Problem, Table, methods
 from ascertain._core.compilation import replicated
 from ascertain._core.networks import MLP
-from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.rollouts import most_steps
 from ascertain.predictors.masked_mlp import MaskedMLP
 from ascertain.protocol import Protocol, protocol
 from ascertain.restoration import pvae
@@ -87,7 +87,7 @@ def measure(
         )
 
     policy = run(fit, keys, trains, valids, pretrained)
-    n_steps = evaluation.most_steps(problem, [float(problem.budget)])
+    n_steps = most_steps(problem, [float(problem.budget)])
 
     def act(key: Any, fitted: Any, v: Any) -> Any:
         return ascertain.acquisition.acquire(key, fitted, problem, v, reading, n_steps).choices

@@ -36,12 +36,12 @@ class Case:
         return Table(x, rng.integers(0, 2, len(x)), self.available, n_classes=2)
 
     def readable(self, row: int) -> set[int]:
-        """Give the actions all of whose features a row has."""
+        """The actions all of whose features a row has."""
         have = set(np.flatnonzero(self.available[row]))
         return {a for a in range(len(self.costs)) if set(np.flatnonzero(self.reveals[a])) <= have}
 
     def observed(self, acquired: Iterable[int]) -> set[int]:
-        """Give the features that some actions reveal, and those that no action does: they are known."""
+        """The features that some actions reveal, and those that no action does: they are known."""
         revealed = {int(feature) for a in acquired for feature in np.flatnonzero(self.reveals[a])}
         return revealed | set(np.flatnonzero(self.reveals.sum(axis=0) == 0).tolist())
 
@@ -50,7 +50,7 @@ class Case:
         return sum(self.costs[a] for a in acquired) <= self.budget + 1e-6 * max(1, self.budget)
 
     def legal(self, row: int, acquired: set[int], protocol: Protocol, hard: bool = True) -> set[int]:
-        """Give the actions that may be taken (env.md 3)."""
+        """The actions that may be taken."""
         left = self.readable(row) - acquired
         if not hard or protocol is AFABENCH:
             return left

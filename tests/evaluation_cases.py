@@ -5,9 +5,12 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pytest
+from hypothesis import strategies as st
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain import Problem, Table
+from ascertain.acquisition import Episodes
 from ascertain.policy import Policy
 
 from .acquisition_cases import codes
@@ -135,3 +138,28 @@ IN_ORDER = Ordered(jnp.asarray([-INF, 3.0, 2.0, 1.0]))
 
 GROUPS = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
 GROUPED = Problem(GROUPS, [2, 1, 3], 6, 2)
+
+# Three rows, which make two steps, one and none.
+_CHOICES = jnp.asarray([[3, 1, 0], [2, 0, 0], [0, 0, 0]])
+EPISODES = Episodes(_CHOICES, jnp.cumsum(_CHOICES > 0, axis=1).astype(jnp.float32), jnp.zeros(3, bool))
+
+
+Weighted = tuple[np.ndarray, np.ndarray, np.ndarray]  # probabilities, labels, and how often each row counts
+
+
+@st.composite
+def weighted(draw: st.DrawFn) -> Weighted:
+    """Draw probabilities of few values, so that most are tied and some are 0 or 1, labels and counts."""
+    n_rows, n_classes = draw(st.integers(1, 30)), draw(st.integers(2, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    parts = rng.integers(0, 4, (n_rows, n_classes)) + 1e-9 * np.eye(n_classes)[0]
+    counts = rng.integers(0, 4, n_rows)
+    counts[0] += 1
+    y = rng.integers(0, rng.integers(1, n_classes + 1), n_rows)
+    return (parts / parts.sum(axis=1, keepdims=True)).astype(np.float32), y, counts
+
+
+def assert_same(found: dict[str, float], expected: dict[str, float]) -> None:
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-12, nan_ok=True), name

@@ -53,7 +53,7 @@ class Chooses(Policy):
 
 
 def path(values: tuple[int, ...]) -> list[int]:
-    """Give the actions that `Chooses` takes in a row with these four values, worked out anew."""
+    """The actions that `Chooses` takes in a row with these four values, worked out anew."""
     known, first = values[:2]
     if known and first:
         return [0]

@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from ascertain import InputError
-from ascertain.metrics import (
-    brier,
-    calibration_error,
-    confusion,
-    log_loss,
-    measure,
-    ranking_scores,
-    score_counts,
-)
+from ascertain.metrics import confusion, measure, score_counts
+
+from .evaluation_cases import Weighted, assert_same, weighted
 
 
 @st.composite
@@ -41,6 +35,11 @@ def smooth(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     return (p / p.sum(axis=1, keepdims=True)).astype(np.float32), y
 
 
+def rankings(p: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    found = measure(p, y)
+    return found["auroc"], found["auprc"]
+
+
 @settings(max_examples=100, deadline=None)
 @given(predictions())
 def test_accuracy_and_f1_are_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None:
@@ -59,7 +58,7 @@ def test_rankings_are_the_mean_of_scikit_learns_over_the_classes_that_occur(
 ) -> None:
     p, y = drawn
     occurring = np.unique(y)
-    found = ranking_scores(p, y)
+    found = rankings(p, y)
     if len(occurring) == 1:
         assert np.isnan(found).all()
         return
@@ -72,12 +71,12 @@ def test_rankings_are_the_mean_of_scikit_learns_over_the_classes_that_occur(
 def test_rankings_of_untied_rows_are_scikit_learns() -> None:
     p, y = smooth(500, 2)
     expected = (reference.roc_auc_score(y, p[:, 1]), reference.average_precision_score(y, p[:, 1]))
-    assert ranking_scores(p, y) == pytest.approx(expected)
+    assert rankings(p, y) == pytest.approx(expected)
     assert 0.6 < expected[0] < 0.95
     p, y = smooth(500, 5)
     auroc = reference.roc_auc_score(y, p, multi_class="ovr", average="macro")
     auprc = reference.average_precision_score(np.eye(5)[y], p, average="macro")
-    assert ranking_scores(p, y) == pytest.approx((auroc, auprc))
+    assert rankings(p, y) == pytest.approx((auroc, auprc))
 
 
 @settings(max_examples=50, deadline=None)
@@ -86,13 +85,13 @@ def test_log_loss_is_scikit_learns(drawn: tuple[np.ndarray, np.ndarray]) -> None
     # In single precision its probabilities are clipped at the same 1.2e-7; it also computes in it.
     p, y = drawn
     expected = reference.log_loss(y, y_proba=p, labels=np.arange(p.shape[1]))
-    assert log_loss(p, y) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert measure(p, y)["log_loss"] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 def test_a_class_of_probability_zero_has_a_finite_loss() -> None:
     certain = np.array([[1.0, 0.0]])
-    assert log_loss(certain, np.array([1])) == pytest.approx(-np.log(2.0**-23))
-    assert log_loss(certain, np.array([0])) == 0
+    assert measure(certain, np.array([1]))["log_loss"] == pytest.approx(-np.log(2.0**-23))
+    assert measure(certain, np.array([0]))["log_loss"] == 0
 
 
 @settings(max_examples=50, deadline=None)
@@ -100,10 +99,10 @@ def test_a_class_of_probability_zero_has_a_finite_loss() -> None:
 def test_brier_sums_the_squared_errors_of_all_classes(drawn: tuple[np.ndarray, np.ndarray]) -> None:
     p, y = drawn
     errors = [(float(p[i, k]) - (y[i] == k)) ** 2 for i in range(len(y)) for k in range(p.shape[1])]
-    assert brier(p, y) == pytest.approx(sum(errors) / len(y), abs=1e-12)
+    assert measure(p, y)["brier"] == pytest.approx(sum(errors) / len(y), abs=1e-12)
     if p.shape[1] == 2:
         of_one = reference.brier_score_loss(y, p[:, 1], pos_label=1)
-        assert brier(p, y) == pytest.approx(2 * of_one, abs=1e-6)
+        assert measure(p, y)["brier"] == pytest.approx(2 * of_one, abs=1e-6)
 
 
 def naive_calibration_error(p: np.ndarray, y: np.ndarray) -> float:
@@ -119,30 +118,16 @@ def naive_calibration_error(p: np.ndarray, y: np.ndarray) -> float:
 @pytest.mark.parametrize("classes", [2, 6])
 def test_calibration_error_is_that_of_its_definition(classes: int) -> None:
     p, y = smooth(400, classes)
-    assert calibration_error(p, y) == pytest.approx(naive_calibration_error(p.astype(float), y))
-    assert calibration_error(p, y) > 0.02
+    assert measure(p, y)["ece"] == pytest.approx(naive_calibration_error(p.astype(float), y))
+    assert measure(p, y)["ece"] > 0.02
 
 
 def test_a_probability_at_the_edge_of_two_bins_belongs_to_the_lower() -> None:
     # 0.6 ends the ninth bin, which it shares with 0.56: |1 + 0 - 0.6 - 0.56| / 2 rows. In a bin each they
     # would make (0.4 + 0.56) / 2.
     p = np.array([[0.6, 0.4], [0.56, 0.44]])
-    assert calibration_error(p, np.array([0, 1])) == pytest.approx(0.08)
-    assert calibration_error(np.array([[1.0, 0.0]]), np.array([0])) == 0
-
-
-def test_measure_gives_every_score() -> None:
-    p, y = smooth(200, 3)
-    auroc, auprc = ranking_scores(p, y)
-    assert measure(p, y) == {
-        "accuracy": (p.argmax(axis=1) == y).mean(),
-        "f1": float(score_counts(confusion(y, p.argmax(axis=1), 3), "macro_f1")),
-        "auroc": auroc,
-        "auprc": auprc,
-        "log_loss": log_loss(p, y),
-        "brier": brier(p, y),
-        "ece": calibration_error(p, y),
-    }
+    assert measure(p, np.array([0, 1]))["ece"] == pytest.approx(0.08)
+    assert measure(np.array([[1.0, 0.0]]), np.array([0]))["ece"] == 0
 
 
 def test_rows_of_one_class_have_no_ranking_but_all_other_scores() -> None:
@@ -198,3 +183,44 @@ def test_labels_without_a_probability_are_refused() -> None:
         measure(p, y)
     with pytest.raises(InputError, match="nothing to score"):
         measure(np.zeros((0, 3)), np.zeros(0, int))
+
+
+# Weights
+
+
+@settings(max_examples=40, deadline=None)
+@given(weighted())
+def test_equal_weights_give_the_plain_scores(drawn: Weighted) -> None:
+    p, y, _ = drawn
+    for weight in (1.0, 0.25):
+        assert_same(measure(p, y, np.full(len(y), weight)), measure(p, y))
+
+
+@settings(max_examples=40, deadline=None)
+@given(weighted())
+def test_a_whole_weight_is_that_of_repeated_rows(drawn: Weighted) -> None:
+    p, y, counts = drawn
+    assert_same(measure(p, y, 1.0 * counts), measure(np.repeat(p, counts, axis=0), np.repeat(y, counts)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(weighted())
+def test_a_negative_weight_takes_a_row_away(drawn: Weighted) -> None:
+    p, y, counts = drawn
+    twice = np.concatenate([p, p]), np.concatenate([y, y])
+    found = measure(*twice, np.concatenate([counts + 2.0, np.full(len(y), -2.0)]))
+    assert_same(found, measure(np.repeat(p, counts, axis=0), np.repeat(y, counts)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], "weights has 1 entries for 2 predictions"),
+        ([1.0, -1.0], "their sum above 0"),
+        ([1.0, float("nan")], "finite"),
+    ],
+)
+def test_impossible_weights_are_refused(weights: list[float], message: str) -> None:
+    p = np.array([[0.4, 0.6], [0.2, 0.8]])
+    with pytest.raises(InputError, match=message):
+        measure(p, np.array([0, 1]), np.array(weights))

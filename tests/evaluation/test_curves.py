@@ -1,36 +1,17 @@
-"""Evaluation of small hand-made policies against results worked out by hand, or by separate rollouts."""
+"""Evaluation of small hand-made policies against results worked out by hand."""
 
-from collections.abc import Callable
+import re
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from jaxtyping import Array, Bool, Float
 
-from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, SklearnPredictor, Table
-from ascertain.acquisition import Episodes, acquire
-from ascertain.evaluation.curves import (
-    Outcomes,
-    acquisition_frequencies,
-    curve,
-    evaluate,
-    evaluate_soft,
-    frequency_table,
-    needs_separate_rollouts,
-    outcomes,
-    sample_rows,
-    scores,
-)
+from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table, evaluate, evaluate_soft
 from ascertain.metrics import measure
-from ascertain.predictors.predictions import predictions
-from tests.acquisition_cases import ACTIONS, FAST, ROWS, Case, cases
+from tests.acquisition_cases import ROWS
 from tests.evaluation_cases import (
     GROUPED,
     GROUPS,
@@ -71,7 +52,7 @@ def test_a_fixed_order_is_scored_at_every_budget(protocol: Protocol) -> None:
     assert found["budget"].tolist() == [0, 1, 2, 3]
     assert found["accuracy"].tolist() == expected
     assert found["mean_cost"].tolist() == found["mean_acquisitions"].tolist() == [0, 1, 2, 3]
-    # Who does not see the budget asks once more, unless there is nothing left.
+    # A policy that does not see the budget asks once more, unless there is nothing left.
     assert found["forced_stop_rate"].tolist() == ([1, 1, 1, 0] if protocol is AFABENCH else [0] * 4)
     assert found["n_rows"].tolist() == [8] * 4
     for budget in range(4):
@@ -153,21 +134,6 @@ def test_a_policy_that_plans_for_the_budget_is_asked_at_each_one() -> None:
     pd.testing.assert_frame_equal(found, pd.concat(alone, ignore_index=True))
 
 
-@pytest.mark.parametrize(
-    ("costs", "protocol", "expected"),
-    [
-        ([1.0, 1.0, 1.0], PAPER, False),
-        ([1.0, 1.0, 2.0], PAPER, True),
-        ([1.0, 1.0, 2.0], AFABENCH, False),
-    ],
-)
-def test_unequal_costs_need_a_rollout_for_each_budget_if_that_is_seen(
-    costs: list[float], protocol: Protocol, expected: bool
-) -> None:
-    problem = Problem(np.eye(3), costs, 3, 2)
-    assert needs_separate_rollouts(problem, protocol) is expected
-
-
 @BOTH
 def test_a_smaller_budget_that_is_met_but_for_rounding_is_met(protocol: Protocol) -> None:
     tenths = Problem(np.eye(8), np.full(8, 0.1), 0.8, 2)
@@ -178,54 +144,6 @@ def test_a_smaller_budget_that_is_met_but_for_rounding_is_met(protocol: Protocol
     budgets = [number / 10 for number in range(1, 9)]
     found = evaluate(policy, tenths, table, LastWord(), protocol=protocol, budgets=budgets)
     assert found["mean_acquisitions"].tolist() == list(range(1, 9))
-
-
-def ends_of(problem: Problem, episodes: Episodes) -> dict[str, np.ndarray]:
-    """Read off plainly what became of every row."""
-    choices = np.asarray(episodes.choices)
-    acquired = np.array([[1 + action in row for action in range(ACTIONS)] for row in choices])
-    frequencies = [[(step == 1 + action).mean() for action in range(ACTIONS)] for step in choices.T]
-    return {
-        "acquired": acquired,
-        "spent": acquired @ np.asarray(problem.costs),
-        "forced_stop": np.asarray(episodes.forced_stop),
-        "frequencies": np.array(frequencies),
-    }
-
-
-# Policies and tables are PyTrees of arrays here, so that plain jit will do.
-all_outcomes = jax.jit(outcomes, static_argnames=("protocol", "n_steps", "separate"), compiler_options=FAST)
-one_rollout = jax.jit(acquire, static_argnums=(4, 5), compiler_options=FAST)
-BUDGETS = [0.25, 1.0, 2.0, 3.5, 20.0]
-
-
-@BOTH
-@given(case=cases(), equal=st.booleans(), stops=st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_the_curve_is_that_of_separate_rollouts(
-    protocol: Protocol, case: Case, equal: bool, stops: bool
-) -> None:
-    problem, table = case.problem, case.table
-    if equal:
-        problem = eqx.tree_at(lambda p: p.costs, problem, jnp.full(ACTIONS, 1.0))
-    drawn = np.random.default_rng([case.seed, 5]).normal(size=(ROWS, 2**ACTIONS, 1 + ACTIONS))
-    policy = Moody(jnp.asarray(drawn, jnp.float32).at[..., 0].add(0.0 if stops else -INF))
-    separate = needs_separate_rollouts(problem, protocol)
-    found = all_outcomes(
-        jr.key(case.seed % 1000),
-        policy,
-        problem,
-        table,
-        jnp.asarray(BUDGETS),
-        protocol=protocol,
-        n_steps=ACTIONS,
-        separate=separate,
-    )
-    for point, budget in enumerate(BUDGETS):
-        there = eqx.tree_at(lambda p: p.budget, problem, jnp.asarray(budget))
-        alone = one_rollout(jr.key(case.seed % 1000), policy, there, table, protocol, ACTIONS)
-        for name, expected in ends_of(there, alone).items():
-            np.testing.assert_allclose(getattr(found, name)[point], expected, rtol=1e-6, err_msg=name)
 
 
 def test_one_program_serves_all_values_of_one_shape() -> None:
@@ -256,13 +174,9 @@ def test_no_more_than_max_rows_are_scored_and_the_seed_says_which() -> None:
     by_hand = measure(np.asarray(LastWord()(table.x, table.available))[chosen], np.asarray(table.y)[chosen])
     assert found.loc[0, list(by_hand)].to_dict() == pytest.approx(by_hand)
     assert evaluate(IN_ORDER, UNIT, table, LastWord(), max_rows=None)["n_rows"].tolist() == [50]
-    assert sample_rows(table, 50, seed=0) is table
-    assert not np.array_equal(sample_rows(table, 20, seed=0).x, sample_rows(table, 20, seed=1).x)
-    with pytest.raises(InputError, match="max_rows must be a whole number of at least 1, got 0"):
-        sample_rows(table, 0, seed=0)
 
 
-def test_who_draws_lots_draws_them_from_the_key() -> None:
+def test_a_stochastic_policy_draws_from_the_key() -> None:
     rng = np.random.default_rng(0)
     table = Table(rng.normal(size=(ROWS, 3)), rng.integers(0, 2, ROWS))
     policy = Moody(jnp.zeros((ROWS, 8, 4)).at[..., 0].set(-jnp.inf))
@@ -271,93 +185,6 @@ def test_who_draws_lots_draws_them_from_the_key() -> None:
     )
     pd.testing.assert_frame_equal(first, again)
     assert not first.equals(other)
-
-
-# Predictions
-
-
-@pytest.fixture(scope="module")
-def episodes() -> Episodes:
-    """Give rows that make two steps, one and none."""
-    choices = jnp.asarray([[3, 1, 0], [2, 0, 0], [0, 0, 0]])
-    return Episodes(choices, jnp.cumsum(choices > 0, axis=1).astype(jnp.float32), jnp.zeros(3, bool))
-
-
-SEEN = [  # at the start and after each step
-    [[0, 0, 0]] * 3,
-    [[0, 0, 1], [0, 1, 0], [0, 0, 0]],
-    [[1, 0, 1], [0, 1, 0], [0, 0, 0]],
-    [[1, 0, 1], [0, 1, 0], [0, 0, 0]],
-]
-THREE = Table(np.array([[0.5, -1, 2], [1, 3, -2], [-1, 1, 0.3]]), [0, 1, 1])
-
-
-def test_predictions_follow_the_steps(episodes: Episodes) -> None:
-    found = predictions(LastWord(), UNIT, THREE, episodes)
-    expected = [LastWord()(THREE.x, jnp.asarray(seen, bool)) for seen in SEEN]
-    np.testing.assert_allclose(found, jnp.stack(expected), rtol=1e-6)
-
-
-def test_other_predictors_are_asked_only_about_rows_that_change(episodes: Episodes) -> None:
-    asked = []
-
-    def ask(x: Any, observed: Any) -> Any:
-        asked.append(np.asarray(observed).tolist())
-        assert np.asarray(x)[~np.asarray(observed)].tolist() == [0] * int((~np.asarray(observed)).sum())
-        return np.asarray(LastWord()(jnp.asarray(x), jnp.asarray(observed)))
-
-    found = predictions(ask, UNIT, THREE, episodes)
-    np.testing.assert_allclose(found, predictions(LastWord(), UNIT, THREE, episodes), rtol=1e-6)
-    assert asked == [[[False] * 3], [SEEN[1][0], SEEN[1][1]], [SEEN[2][0]]]
-
-
-def test_a_predictor_that_looks_where_it_should_not_sees_nothing(episodes: Episodes) -> None:
-    class Peeking(eqx.Module):
-        def __call__(
-            self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
-        ) -> Float[Array, "instances classes"]:
-            return LastWord()(x, jnp.ones_like(observed))
-
-    honest = predictions(LastWord(), UNIT, THREE, episodes)
-    np.testing.assert_allclose(predictions(Peeking(), UNIT, THREE, episodes), honest, rtol=1e-6)
-
-
-class Estimator:
-    """LastWord in the manner of scikit-learn."""
-
-    classes_ = np.arange(2)
-
-    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
-        known = ~np.isnan(rows)
-        return np.asarray(LastWord()(jnp.asarray(np.where(known, rows, 0.0)), jnp.asarray(known)))
-
-
-@pytest.mark.parametrize("score", [evaluate, evaluate_soft])
-def test_any_predictor_can_be_scored(score: Callable[..., pd.DataFrame]) -> None:
-    other = score(Triage(), UNIT, ROUNDS, SklearnPredictor(Estimator(), 2))
-    pd.testing.assert_frame_equal(other, score(Triage(), UNIT, ROUNDS, LastWord()), rtol=1e-6)
-
-
-def test_a_predictor_of_another_shape_is_refused() -> None:
-    def three_classes(x: Any, observed: Any) -> Any:
-        return np.full((len(x), 3), 1 / 3)
-
-    with pytest.raises(InputError, match=r"shape \(1, 3\) for 1 rows; .* 2 classes: \(1, 2\)"):
-        evaluate(IN_ORDER, UNIT, ROUNDS, three_classes)
-
-
-# Frequencies
-
-
-def test_frequencies_are_shares_of_all_rows_at_every_step(episodes: Episodes) -> None:
-    found = acquisition_frequencies(episodes, 3)
-    np.testing.assert_allclose(found, np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0]]) / 3, rtol=1e-6)
-    tidy = frequency_table(found, UNIT)
-    assert tidy.columns.tolist() == ["step", "action", "share"]
-    assert tidy["step"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert tidy["action"].tolist() == ["first", "second", "third"] * 3
-    np.testing.assert_allclose(tidy["share"], np.asarray(found).ravel())
-    assert frequency_table(found, UNIT.without_names())["action"].tolist()[:2] == ["action 0", "action 1"]
 
 
 # Soft budgets
@@ -404,55 +231,24 @@ def test_a_policy_that_plans_has_no_budget_to_plan_for() -> None:
     assert found.loc[0, "accuracy"] == accuracy_of(SIGNS[:, 2] > 0)
 
 
-def test_who_never_stops_is_refused_softly() -> None:
-    message = (
-        "Triage has no rule for when to stop.* dime,.*thresholds=.* jafa .*cost_weight.* aaco .*may_stop"
-    )
-    with pytest.raises(InputError, match=message):
+def test_a_policy_that_never_stops_is_refused() -> None:
+    with pytest.raises(InputError, match="Triage has no rule for when to stop") as refused:
         evaluate_soft(Triage(stops=False), UNIT, ROUNDS, LastWord())
+    for how in ("dime, .*thresholds=", "aaco .*may_stop", "jafa, .*cost_weight"):
+        assert re.search(how, str(refused.value))
     holed = Table(SIGNS, LABELS, np.arange(3) > np.zeros((8, 1)))  # to lack the first is not to stop
     with pytest.raises(InputError, match="Ordered has no rule for when to stop"):
         evaluate_soft(IN_ORDER, UNIT, holed, LastWord())
-    with pytest.raises(InputError, match="Ordered takes no stopping threshold; gdfs, dime"):
+    with pytest.raises(InputError, match="Ordered takes no stopping threshold; these methods stop: "):
         evaluate_soft(IN_ORDER, UNIT, ROUNDS, LastWord(), thresholds=[0.1])
     with pytest.raises(InputError, match="Patient has no rule for when to stop"):  # but with thresholds
         evaluate_soft(Patient(IN_ORDER.order, jnp.asarray(5.0)), UNIT, ROUNDS, LastWord())
 
 
-def test_who_could_stop_but_wants_everything_is_not_refused() -> None:
+def test_a_policy_that_could_stop_but_wants_everything_is_not_refused() -> None:
     eager = Ordered(jnp.asarray([0.0, 3.0, 2.0, 1.0]))
     found = evaluate_soft(eager, UNIT, ROUNDS, LastWord())
     assert found.loc[0, "mean_acquisitions"] == 3
-
-
-# Many at once
-
-
-def test_stacked_replicates_are_evaluated_as_each_alone() -> None:
-    rng = np.random.default_rng(0)
-    tables = [Table(rng.normal(size=(20, 4)), rng.integers(0, 2, 20), n_classes=2) for _ in range(3)]
-    policies = [Ordered(jnp.asarray([-INF, *rng.normal(size=3)], jnp.float32)) for _ in range(3)]
-    predictors = [LastWord(jnp.asarray(strength)) for strength in (0.5, 1.0, -1.0)]
-    budgets = [1.0, 3.0, 5.0]
-
-    def stack(*each: Any) -> Any:
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-
-    def one(key: Any, policy: Any, table: Any, predictor: Any) -> Any:
-        where = jnp.asarray(budgets)
-        return curve(key, policy, GROUPED, table, predictor, where, protocol=PAPER, n_steps=3, separate=True)
-
-    keys = jnp.stack([jr.key(number) for number in range(3)])
-    reached, probabilities = jax.jit(jax.vmap(one))(
-        keys, stack(*policies), stack(*tables), stack(*predictors)
-    )
-    reached, probabilities = jax.device_get((reached, probabilities))
-    for number, table in enumerate(tables):
-        mine = Outcomes(*(leaf[number] for leaf in reached))
-        together = scores(mine, probabilities[number], table.y)
-        alone = evaluate(policies[number], GROUPED, table, predictors[number], budgets=budgets)
-        pd.testing.assert_frame_equal(together, alone.drop(columns="budget"), rtol=1e-5)
-    assert len({float(reached.spent[number].sum()) for number in range(3)}) > 1
 
 
 # What cannot be evaluated

@@ -11,26 +11,29 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scipy.stats import binom
 from sklearn.impute import KNNImputer
 
-from ascertain import AFABENCH, PAPER, InputError, Policy, Problem, Protocol, Table
-from ascertain.acquisition import acquire
-from ascertain.evaluation.curves import evaluate
-from ascertain.evaluation.incomplete import METRICS, evaluate_incomplete
+from ascertain import (
+    AFABENCH,
+    PAPER,
+    InputError,
+    Policy,
+    Problem,
+    Protocol,
+    Table,
+    evaluate,
+    evaluate_incomplete,
+)
+from ascertain.evaluation.incomplete import METRICS
 from ascertain.evaluation.partial_rollouts import (
-    Resumed,
-    Situation,
-    completed_sample,
-    doubly_robust_sample,
-    follow,
-    imagine,
-    step_weights,
+    ImportanceWeights,
+    Target,
+    complete_predictions,
+    roll_out_partially,
 )
 from ascertain.evaluation.propensity import assign_folds
-from ascertain.evaluation.weighted_metrics import measure_weighted
 from ascertain.methods.baselines import Blind
-from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean, fit_sklearn, label_free
-from ascertain.restoration.pvae import Settings
+from ascertain.restoration import fit_hotdeck, fit_mean, fit_sklearn
 from tests.evaluation_cases import GROUPED, IN_ORDER, LABELS, SIGNS, UNIT, LastWord, Triage
-from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, exact_scores, hide, path
+from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, exact_scores, hide
 
 BOTH = pytest.mark.parametrize("protocol", [PAPER, AFABENCH], ids=lambda p: p.name)
 MANY = Table(np.tile(SIGNS, (6, 1)), np.tile(LABELS, 6))
@@ -43,9 +46,12 @@ class Unused:
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
         raise AssertionError("nothing was to be drawn")
 
+    def label_free(self) -> "Unused":
+        return self
+
 
 def as_plain(found: pd.DataFrame, estimator: str) -> pd.DataFrame:
-    """Give an estimator's scores in the form of `evaluate`."""
+    """Put an estimator's scores into the form of `evaluate`."""
     part = found[found["estimator"] == estimator]
     return part.pivot_table(index="budget", columns="metric", values="estimate", dropna=False)
 
@@ -57,7 +63,7 @@ def as_plain(found: pd.DataFrame, estimator: str) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("policy", "problem"),
     [(Triage(), UNIT), (IN_ORDER, DEAR), (Blind(jnp.asarray(0.2), at_random=True), DEAR)],
-    ids=["adaptive", "unequal costs", "by lot"],
+    ids=["adaptive", "unequal costs", "stochastic"],
 )
 def test_complete_rows_have_their_plain_scores(policy: Policy, problem: Problem, protocol: Protocol) -> None:
     given: dict[str, Any] = {"protocol": protocol, "budgets": [3.0, 1.0, 2.5], "key": jr.key(7)}
@@ -76,7 +82,7 @@ def test_complete_rows_have_their_plain_scores(policy: Policy, problem: Problem,
     assert (found["estimate"] <= found["high"] + 1e-12)[found["metric"] != "ece"].all()
 
 
-def test_holes_off_the_path_do_not_matter() -> None:
+def test_missing_values_off_the_rollout_do_not_matter() -> None:
     holes = np.ones((48, 4), bool)
     holes[::3, 3] = False  # of action 2, which the policy does not come to
     x = np.column_stack([np.tile(SIGNS, (6, 1)), np.arange(48)])
@@ -107,48 +113,6 @@ def test_predictors_need_not_be_written_in_jax() -> None:
 # Weights
 
 
-def followed(n_rows: int, seed: int = 0) -> tuple[Situation, Table, Any, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    table = hide(rng, draw(rng, n_rows))
-    situation = Situation(Chooses(), PROBLEM, Believes(), PAPER, 2)
-    paths = follow(jr.key(0), situation, table)
-    always = np.logical_and.reduce(np.asarray(table.available))
-    weights = step_weights(paths, PROBLEM, table, always, assign_folds(n_rows, 0), 0.02).through
-    return situation, table, paths, weights, always
-
-
-def test_rows_are_followed_until_they_lack_something() -> None:
-    _, table, paths, _, _ = followed(300)
-    x, available = np.asarray(table.x), np.asarray(table.available)
-    checked = set()
-    for row in range(300):
-        length = 0
-        # What the policy does after the first action depends on its value, which must be there.
-        wanted = path(tuple(x[row].astype(int))) if available[row, 1] else [0]
-        for action in wanted:
-            if not available[row, 1 + action]:
-                break
-            assert paths.choices[row, length] == 1 + action
-            length += 1
-        assert paths.length[row] == length
-        assert paths.completed[row] == (length == len(wanted) and available[row, 1])
-        checked.add((length, bool(paths.completed[row])))
-    assert checked == {(0, False), (1, False), (1, True), (2, True)}
-
-
-def test_weights_are_products_of_the_true_inverse_probabilities() -> None:
-    _, table, paths, weights, _ = followed(20_000)
-    x = np.asarray(table.x)
-    first = 1 / (1 + np.exp(-(2.2 - 2.4 * x[:, 0])))
-    later = 1 / (1 + np.exp(-(2.0 - 1.2 * x[:, 0] - 1.0 * x[:, 1])))
-    truth = np.where(paths.length == 2, first * later, first)[paths.completed]
-    found = weights[paths.completed, -1]
-    # The rarer of them come from 16,000 * 1/8 rows: 1 / sqrt(2,000) = 2%, for each factor.
-    assert np.abs(found * truth - 1).max() < 4 * np.sqrt(2) * 0.022
-    assert (weights[~paths.completed, -1] == 0).all()
-    assert (weights[:, 0] == 1).all()
-
-
 def test_one_choice_is_weighted_by_the_rate_in_the_other_folds() -> None:
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2, (200, 2)) * 2.0 - 1
@@ -170,83 +134,9 @@ def test_probabilities_below_the_clip_count_as_the_clip() -> None:
     given: dict[str, Any] = {"resamples": 2}
     found = evaluate_incomplete(Chooses(), PROBLEM, table, Believes(), clip=0.99, **given)
     # All probabilities are below 0.99, so every row has weight 1 / 0.99 for each of its choices.
-    _, _, paths, _, _ = followed(2000, seed=4)
-    weight = 0.99 ** -paths.length[paths.completed].astype(float)
+    rollouts = roll_out_partially(jr.key(0), Target(Chooses(), PROBLEM, Believes(), PAPER, 2), table)
+    weight = 0.99 ** -rollouts.n_supported[rollouts.complete].astype(float)
     assert found["effective_rows"].iloc[0] == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
-
-
-def test_the_weights_of_every_row_add_up_to_one() -> None:
-    situation, table, paths, weights, always = followed(400)
-    completed = completed_sample(situation, table, paths, weights)
-    sample = doubly_robust_sample(
-        jr.key(1), situation, table, paths, weights, fit_mean(table), always, 3, completed
-    )
-    assert np.bincount(sample.row, sample.weight, minlength=400) == pytest.approx(np.ones(400))
-    assert (sample.y == np.asarray(table.y)[sample.row]).all()
-    assert sample.weight.min() < 0
-
-
-# Draws
-
-
-def restorers(table: Table) -> list[Restorer]:
-    settings = Settings(latent=3, point_hidden=8, encoder=(4, 8), decoder=(8,), classifier=(4,))
-    return [
-        fit_hotdeck(jr.key(0), PROBLEM, table),
-        fit_hotdeck(jr.key(0), PROBLEM, table, neighbours=5),
-        PVAERestorer(PVAE(4, 2, settings, key=jr.key(1))),
-        fit_mean(table),
-    ]
-
-
-@pytest.mark.parametrize("number", range(4), ids=["hot deck", "neighbours", "pvae", "mean"])
-def test_draws_see_neither_labels_nor_cells_beyond_what_is_known(number: int) -> None:
-    rng = np.random.default_rng(5)
-    restorer = label_free(restorers(hide(rng, draw(rng, 100)))[number])
-    table = draw(rng, 64)
-    past = np.asarray(rng.random((64, 3)) < 0.4)
-    known = np.array([True, False, False, True])  # the last one is always there
-    seen = np.column_stack([np.ones((64, 1), bool), past]) | known
-    x = np.where(seen, np.asarray(table.x), 1 - np.asarray(table.x))
-    other = Table(x, 1 - np.asarray(table.y), n_classes=2)
-    situation = Situation(Chooses(), PROBLEM, Believes(), PAPER, 2)
-    found = [
-        imagine(jr.key(2), situation, each, np.arange(64), past, restorer, known) for each in (table, other)
-    ]
-    assert (found[0].probabilities == found[1].probabilities).all()
-    assert (found[0].y == 1 - found[1].y).all()
-
-
-def test_a_resumed_policy_ends_where_it_would_have_ended() -> None:
-    table = draw(np.random.default_rng(6), 200)
-
-    def ends(policy: Policy) -> np.ndarray:
-        episodes = acquire(jr.key(0), policy, PROBLEM, table, PAPER, 2)
-        return np.asarray(episodes.acquired(3))
-
-    alone = ends(Chooses())
-    for past in alone:
-        assert (ends(Resumed(Chooses(), jnp.asarray(past)))[-1] == alone[-1]).all()
-
-
-def test_imagined_rows_keep_what_is_known_and_are_drawn_from_donors() -> None:
-    # Donors are all alike, so what is imagined is the row itself with the donors' values in its gaps.
-    donors = Table(np.tile([1.0, 1.0, 0.0, 1.0], (10, 1)), np.zeros(10, int), n_classes=2)
-    restorer = label_free(fit_hotdeck(jr.key(0), PROBLEM, donors))
-    table = draw(np.random.default_rng(7), 40)
-    past = np.zeros((40, 3), bool)
-    past[:, 0] = np.arange(40) % 2
-    situation = Situation(Chooses(), PROBLEM, Believes(), PAPER, 2)
-    found = imagine(
-        jr.key(1), situation, table, np.arange(40), past, restorer, np.array([True, False, False, False])
-    )
-    weights = np.array([0.3, 1.1, 0.8, 0.5])
-    for row, values in enumerate(np.asarray(table.x)):
-        filled = np.where([True, past[row, 0], False, False], values, [1.0, 1.0, 0.0, 1.0])
-        seen = [0, *(1 + action for action in path(tuple(filled.astype(int))))]
-        one = 1 / (1 + np.exp(-((2 * filled - 1) * weights)[seen].sum()))
-        assert found.probabilities[row, 1] == pytest.approx(one, abs=1e-6)
-        assert found.amounts["mean_cost"][row] == len(seen) - 1
 
 
 # The truth
@@ -276,10 +166,10 @@ def test_estimates_are_near_the_exact_scores(large: tuple[Table, pd.DataFrame]) 
 
 def test_without_weights_they_would_not_be(large: tuple[Table, pd.DataFrame]) -> None:
     table, found = large
-    situation = Situation(Chooses(), PROBLEM, Believes(), PAPER, 2)
-    paths = follow(jr.key(0), situation, table)
-    sample = completed_sample(situation, table, paths, np.ones((4000, 3)))
-    naive = measure_weighted(sample.probabilities, sample.y, sample.weight)
+    target = Target(Chooses(), PROBLEM, Believes(), PAPER, 2)
+    rollouts = roll_out_partially(jr.key(0), target, table)
+    equal = ImportanceWeights(np.ones((4000, 3)), np.zeros((4000, 0)))
+    naive = complete_predictions(target, table, rollouts, equal).scores()
     part = found[found["estimator"] == "dr"].set_index("metric")
     for metric in ("accuracy", "log_loss", "auroc"):
         error = (part["high"][metric] - part["low"][metric]) / 3.92
@@ -333,10 +223,10 @@ def test_a_budget_with_too_few_effective_rows_has_no_estimate() -> None:
     assert fine["estimate"].notna().all()
     assert refused[["estimate", "low", "high"]].isna().all(axis=None)
     followed_rows = refused["followed_rows"].iloc[0]
-    assert refused["reason"].iloc[0].startswith(f"at budget 2 {followed_rows} of 200 rows could be followed")
+    assert refused["reason"].iloc[0].startswith(f"at budget 2, {followed_rows} of 200 rows could be followed")
     assert refused["effective_rows"].iloc[0] < 30
     with pytest.raises(
-        InputError, match=r"at budget 2 \d+ of 200 rows .* needs 30 effective rows: give more"
+        InputError, match=r"at budget 2, \d+ of 200 rows .* needs 30 effective rows: give more"
     ):
         evaluate_incomplete(Chooses(), PROBLEM, table, Believes(), budgets=[2.0])
 
@@ -344,7 +234,7 @@ def test_a_budget_with_too_few_effective_rows_has_no_estimate() -> None:
 def test_nothing_at_all_is_refused_too() -> None:
     nobody = draw(np.random.default_rng(12), 50)
     table = nobody.with_cells(nobody.x, jnp.asarray(np.arange(4) == 0)[None] & nobody.available)
-    with pytest.raises(InputError, match=r"at budget 2 0 of 50 rows .* as 0\.0 rows"):
+    with pytest.raises(InputError, match=r"at budget 2, 0 of 50 rows .* of 0\.0 rows"):
         evaluate_incomplete(Chooses(), PROBLEM, table, Believes(), restorer=fit_mean(table))
 
 
@@ -352,7 +242,7 @@ def test_refuses_what_cannot_be_used() -> None:
     table = draw(np.random.default_rng(13), 50)
     imputer = fit_sklearn(jr.key(0), KNNImputer(), table)
     for given, message in [
-        ({"restorer": imputer}, "SklearnImputer was fitted with the labels"),
+        ({"restorer": imputer}, "SklearnImputer cannot draw without the label"),
         ({"clip": 0}, "clip must be above 0"),
         ({"level": 1.0}, "level must be above 0 and below 1"),
         ({"draws": 0}, "draws must be"),
@@ -394,5 +284,5 @@ def test_tables_of_similar_sizes_share_their_programs() -> None:
         evaluate_incomplete(
             Counted(), PROBLEM, table, Believes(), restorer=deck, budgets=[1.0, 2.0], resamples=20, draws=2
         )
-    # One program follows the rows, and others go on from up to two or four times as many points.
+    # One program rolls out, and others continue from up to two or four times as many points.
     assert len(set(_TRACES)) == len(_TRACES) <= 4

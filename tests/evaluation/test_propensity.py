@@ -23,16 +23,16 @@ def simulated(n: int, slopes: list[float], seed: int = 0) -> tuple[np.ndarray, n
     return x, rng.random(n) < truth, truth
 
 
-@pytest.mark.parametrize("strength", [1.0, 30.0])
-def test_logistic_regressions_are_scikit_learns(strength: float) -> None:
+@pytest.mark.parametrize("penalty", [1.0, 30.0])
+def test_logistic_regressions_are_scikit_learns(penalty: float) -> None:
     x, outcome, _ = simulated(300, [1.5, -0.5, 0.0])
     design = np.column_stack([np.ones(300), x])
     weight = np.random.default_rng(1).random((3, 300)) < 0.7
     start = np.zeros((3, 4))
     start[:, 0] = logit(outcome.mean())
-    found = fit_logistic(design, outcome, weight, strength, start)
+    found = fit_logistic(design, outcome, weight, penalty, start)
     for rows, coefficients in zip(weight, found, strict=True):
-        reference = LogisticRegression(C=1 / strength, tol=1e-10, max_iter=1000).fit(x[rows], outcome[rows])
+        reference = LogisticRegression(C=1 / penalty, tol=1e-10, max_iter=1000).fit(x[rows], outcome[rows])
         expected = [*reference.intercept_, *reference.coef_[0]]
         assert coefficients == pytest.approx(expected, abs=1e-5)
 

@@ -20,8 +20,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from ascertain import InputError, Problem, Table
 from ascertain.datasets import Dataset, cube, cube_nm, cube_nuc
 from ascertain.datasets.dataset import Preprocessing, RawRows, Split
+from ascertain.evaluation.rollouts import MAX_ROWS
 from ascertain.evaluation.routes import (
-    MAX_ROWS,
     RouteStructure,
     route_structure,
     sample_routes,
@@ -137,7 +137,7 @@ def test_overlap_without_weight_is_not_a_number() -> None:
 
 
 def expected_jaccard(n: int, size: int) -> float:
-    """Give the mean Jaccard index of two different random sets of a size: hypergeometric."""
+    """Compute the mean Jaccard index of two different random sets of a size: hypergeometric."""
     total = comb(n, size) - 1
     return sum(
         comb(size, both) * comb(n - size, size - both) / total * both / (2 * size - both)

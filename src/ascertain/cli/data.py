@@ -94,6 +94,7 @@ def routes(
     """Say how much it matters which fixed set of features is bought (table 1 of the paper)."""
     from ascertain import datasets
     from ascertain.evaluation.routes import route_table_row
+    from ascertain.recipe.presets import predictor_settings
 
     chosen = named_protocol(protocol)
     loaded = [datasets.load(name, data_dir) for name in names]
@@ -102,7 +103,10 @@ def routes(
         progress = bar.add_task("", total=len(loaded) * (splits + 1))
         for dataset in loaded:
             bar.update(progress, description=f"{dataset.name}: predictors and routes")
-            rows.append(route_table_row(dataset, splits, chosen, budget, lambda: bar.advance(progress)))
+            settings = predictor_settings(dataset)
+            rows.append(
+                route_table_row(dataset, splits, chosen, settings, budget, lambda: bar.advance(progress))
+            )
     if as_json:
         print(json.dumps(rows, indent=2))
         return

@@ -17,8 +17,9 @@ from ascertain.errors import InputError, StoreError
 from ascertain.estimator.advisor import Advisor
 from ascertain.estimator.files import load_advisor, save_advisor
 from ascertain.estimator.training import Plan, Rows, fit_advisor
-from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.curves import curve_budgets
 from ascertain.evaluation.incomplete import evaluate_incomplete
+from ascertain.evaluation.rollouts import budget_episodes
 from ascertain.predictors.predictions import predictions
 from ascertain.problem import Table
 from ascertain.tables.columns import as_array, is_table
@@ -345,7 +346,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         problem = self._advisor().problem
         if budgets is not None:
             return [float(problem.budget) if each is None else float(each) for each in budgets]
-        return list(evaluation.curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)))
+        return list(curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)))
 
 
 def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -387,7 +388,7 @@ def _steps(
 ) -> Iterator[dict[str, Any]]:
     """Let the policy acquire for each row, and tell the steps one by one."""
     rows = Table(x, np.zeros(len(x), int), available, n_classes=len(classes))
-    episodes = evaluation.episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
+    episodes = budget_episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
     probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))
     choices, spent = np.asarray(episodes.choices), np.asarray(episodes.spent, np.float64)
     names, costs = advisor.encoding.action_names, np.asarray(advisor.problem.costs, np.float64)

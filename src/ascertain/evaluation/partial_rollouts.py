@@ -1,9 +1,11 @@
-"""Following a policy through rows with holes: as far as each row goes, and from there on in draws.
+"""Partial rollouts of a policy in rows with missing values, and their importance weights.
 
-What comes out are weighted predictions (`Sample`), from which every score can be estimated.
+The policy chooses as if every action were available; a row supports its rollout up to the first choice that
+it lacks. Rows with a complete rollout are weighted by the inverse propensity of that. For a doubly robust
+estimate, rollouts are also continued from every step in rows that a fitted outcome model (the restorer)
+completes.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,9 +15,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ascertain.acquisition import acquire
+from ascertain.acquisition import Episodes
+from ascertain.evaluation.intervals import WeightedPredictions
 from ascertain.evaluation.propensity import Choices, propensities
-from ascertain.evaluation.weighted_metrics import Sample, joined
+from ascertain.evaluation.rollouts import compiled_acquire
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.predictors.predictions import predict_sets
@@ -23,11 +26,11 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 from ascertain.restoration import Restorer, restore
 
-_AT_ONCE = 4096  # imagined rows in one call
+_ROWS_AT_ONCE = 4096  # of the outcome model's rollouts
 
 
-class Situation(NamedTuple):
-    """Whose decisions are followed, and under which rules."""
+class Target(NamedTuple):
+    """The policy under evaluation, and the rules that it acts under."""
 
     policy: Policy
     problem: Problem  # without names, with the budget in question
@@ -35,34 +38,46 @@ class Situation(NamedTuple):
     protocol: Protocol
     n_steps: int
 
+    def roll_out(self, key: PRNGKeyArray, table: Table) -> Episodes:
+        """Roll out the policy for every row of a table."""
+        found: Episodes = compiled_acquire(key, self.policy, self.problem, table, self.protocol, self.n_steps)
+        return found
 
-class Paths(NamedTuple):
-    """How far the policy could be followed in each row."""
 
-    choices: Int[np.ndarray, "rows steps"]  # 1 + the action; what comes after a missing one is not real
-    length: Int[np.ndarray, " rows"]  # how many choices the row had
-    completed: Bool[np.ndarray, " rows"]  # whether it had all of them
-    spent: Float[np.ndarray, " rows"]  # of rows that were completed
-    forced_stop: Bool[np.ndarray, " rows"]  # the same
+class PartialRollouts(NamedTuple):
+    """How far each row supports the rollout of the policy."""
+
+    choices: Int[np.ndarray, "rows steps"]  # 1 + the action; invalid after the first that the row lacks
+    acquired: Bool[np.ndarray, "rows steps_and_start actions"]  # before the first step and after each one
+    n_supported: Int[np.ndarray, " rows"]  # choices before that one
+    complete: Bool[np.ndarray, " rows"]  # whether the row supports all choices
+    spent: Float[np.ndarray, " rows"]  # valid if complete
+    forced_stop: Bool[np.ndarray, " rows"]  # valid if complete
 
     @property
-    def reached(self) -> Bool[np.ndarray, "rows steps"]:
-        """Which choices the policy came to: those that the row had, and the first that it had not."""
-        last = self.length + ~self.completed
-        return np.arange(self.choices.shape[1])[None] < last[:, None]
+    def valid(self) -> Bool[np.ndarray, "rows steps"]:
+        """Which choices the policy made: those that the row supports, and the first that it lacks."""
+        n_valid = self.n_supported + ~self.complete
+        return np.arange(self.choices.shape[1])[None] < n_valid[:, None]
 
-    def acquired(self, n_actions: int) -> Bool[np.ndarray, "rows steps_and_start actions"]:
-        """Give what has been acquired before the first step and after each one."""
-        taken = self.choices[:, :, None] == 1 + np.arange(n_actions)
-        nothing = np.zeros_like(taken[:, :1])
-        return np.logical_or.accumulate(np.concatenate([nothing, taken], axis=1), axis=1)
+
+class ImportanceWeights(NamedTuple):
+    """Inverse propensities of partial rollouts, and the residuals of the propensity models.
+
+    Weights are 1 at the start and 0 from the first choice that the row lacks; a complete rollout keeps its
+    last weight. The residual of an action, 1 or 0 for available or not less the propensity, is the score
+    function of its model's intercept; see `ascertain.evaluation.intervals`.
+    """
+
+    cumulative: Float[np.ndarray, "rows steps_and_start"]
+    residuals: Float[np.ndarray, "rows models"]  # the action that was chosen most often first
 
 
 class Resumed(Policy):
-    """A policy that goes on from what has been acquired in the past: it first acquires all of this again."""
+    """A policy that starts after given acquisitions: it first repeats them, then continues on its own."""
 
     policy: Policy
-    past: Bool[Array, "instances actions"]
+    given: Bool[Array, "instances actions"]
 
     def __call__(
         self,
@@ -73,228 +88,163 @@ class Resumed(Policy):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        """Score what is missing of the past above everything else, then as the policy does."""
+        """Score choices as the policy does, or infinity for given acquisitions that are not repeated yet."""
         scores = self.policy(x, observed, acquired, available, key=key)
-        again = self.past & ~acquired
-        behind = jnp.any(again, axis=1, keepdims=True)
-        first = jnp.concatenate([jnp.zeros_like(again[:, :1]), again], axis=1)
-        return jnp.where(behind, jnp.where(first, jnp.inf, -jnp.inf), scores)
+        pending = self.given & ~acquired
+        any_pending = jnp.any(pending, axis=1, keepdims=True)
+        first = jnp.concatenate([jnp.zeros_like(pending[:, :1]), pending], axis=1)
+        return jnp.where(any_pending, jnp.where(first, jnp.inf, -jnp.inf), scores)
 
 
-def follow(key: PRNGKeyArray, situation: Situation, table: Table) -> Paths:
-    """Let the policy choose as if everything could be bought, and see how far each row goes along."""
+def roll_out_partially(key: PRNGKeyArray, target: Target, table: Table) -> PartialRollouts:
+    """Roll out the policy as if every action were available, and find how far each row supports that."""
     n_rows, padded = len(table.y), _padded(table)
     everything = jnp.ones_like(padded.available)
-    choices, spent, forced = _acquire(key, situation, padded.with_cells(padded.x, everything))
-    chosen = np.asarray(choices)[:n_rows]
-    readable = np.asarray(situation.problem.readable(padded.available))[:n_rows]
-    there = np.take_along_axis(readable, np.maximum(chosen - 1, 0), axis=1) | (chosen == 0)
-    completed = there.all(axis=1)
-    length = np.where(completed, (chosen > 0).sum(axis=1), there.argmin(axis=1))
-    return Paths(chosen, length, completed, np.asarray(spent)[:n_rows, -1], np.asarray(forced)[:n_rows])
+    episodes = target.roll_out(key, padded.with_cells(padded.x, everything))
+    choices, spent, forced = (np.asarray(each)[:n_rows] for each in episodes)
+    readable = np.asarray(target.problem.readable(padded.available))[:n_rows]
+    supported = np.take_along_axis(readable, np.maximum(choices - 1, 0), axis=1) | (choices == 0)
+    complete = supported.all(axis=1)
+    n_supported = np.where(complete, (choices > 0).sum(axis=1), supported.argmin(axis=1))
+    acquired = _acquired_after(choices, target.problem.n_actions)
+    return PartialRollouts(choices, acquired, n_supported, complete, spent[:, -1], forced)
 
 
-class Weights(NamedTuple):
-    """What rows count for, and of which actions they had more or less than was to be expected."""
-
-    through: Float[np.ndarray, "rows steps_and_start"]  # the start, and each step
-    surplus: Float[np.ndarray, "rows kinds"]  # 1 or 0 less the probability, for each action in doubt
-
-
-def step_weights(
-    paths: Paths,
+def importance_weights(
+    rollouts: PartialRollouts,
     problem: Problem,
     table: Table,
-    always: Bool[np.ndarray, " features"],
     fold: Int[np.ndarray, " rows"],
     clip: float,
-) -> Weights:
-    """Give each row's inverse probability of having been followed to the start and through each step.
+) -> ImportanceWeights:
+    """Fit propensities to the valid choices, across folds, and multiply their inverses along rollouts.
 
-    Parameters
-    ----------
-    paths
-        How far the rows go.
-    problem, table
-        The actions and the rows.
-    always
-        The features that every row has.
-    fold
-        The fold of each row, for fitting the probabilities.
-    clip
-        The least probability of one step that is believed.
-
-    Returns
-    -------
-    weights
-        Weights are 1 at the start; a row that misses what is chosen has weight 0 from there on, and one that
-        is completed keeps its last.
+    A propensity below `clip` counts as `clip`.
     """
-    row, step = np.nonzero(paths.reached)
-    before = paths.acquired(problem.n_actions)[row, step]
-    had = step < paths.length[row]
-    probability = np.ones(paths.choices.shape)
-    probability[row, step] = propensities(
+    row, step = np.nonzero(rollouts.valid)
+    action, supported = rollouts.choices[row, step] - 1, step < rollouts.n_supported[row]
+    acquired = rollouts.acquired[row, step]
+    fitted = propensities(
         Choices(
-            action=paths.choices[row, step] - 1,
-            available=had,
+            action=action,
+            available=supported,
             x=np.asarray(table.x, np.float64)[row],
-            seen=_observed(problem, before) | always,
-            acquired=before,
+            observed=_observed(problem, acquired) | _always_available(table),
+            acquired=acquired,
             y=np.asarray(table.y)[row],
             fold=fold[row],
         )
     )
-    ratio = 1 / np.maximum(probability, clip)
-    ratio[row[~had], step[~had]] = 0.0
-    through = np.cumprod(np.concatenate([np.ones((len(ratio), 1)), ratio], axis=1), axis=1)
-    return Weights(through, _surplus(had - probability[row, step], row, paths.choices[row, step], len(ratio)))
+    ratio = np.ones(rollouts.choices.shape)
+    ratio[row, step] = np.where(supported, 1 / np.maximum(fitted, clip), 0.0)
+    cumulative = np.cumprod(np.concatenate([np.ones((len(ratio), 1)), ratio], axis=1), axis=1)
+    residual = supported - fitted
+    actions, counts = np.unique(action[residual != 0], return_counts=True)  # without those that no row lacks
+    residuals = np.zeros((len(ratio), len(actions)))
+    for column, chosen in enumerate(actions[np.argsort(-counts, kind="stable")]):
+        residuals[row[action == chosen], column] = residual[action == chosen]
+    return ImportanceWeights(cumulative, residuals)
 
 
-def _surplus(
-    residual: Float[np.ndarray, " choices"],
-    row: Int[np.ndarray, " choices"],
-    choice: Int[np.ndarray, " choices"],
-    n_rows: int,
-) -> Float[np.ndarray, "rows kinds"]:
-    """Put residuals into a table by row and action, those first that were chosen most."""
-    unsure = residual != 0  # an action that no row lacks has none
-    kinds, counts = np.unique(choice[unsure], return_counts=True)
-    found = np.zeros((n_rows, len(kinds)))
-    for place, kind in enumerate(kinds[np.argsort(-counts, kind="stable")]):
-        found[row[choice == kind], place] = residual[choice == kind]
-    return found
-
-
-def completed_sample(
-    situation: Situation, table: Table, paths: Paths, weights: Float[np.ndarray, "rows steps_and_start"]
-) -> Sample:
-    """Give the predictions for the rows that were followed to the end."""
-    rows = np.flatnonzero(paths.completed)
-    acquired = paths.acquired(situation.problem.n_actions)[:, -1]
-    # Rows that were not completed are predicted along, for shapes that do not change.
-    sets = jnp.asarray(acquired[_padding(len(acquired))][None])
-    predicted = np.asarray(predict_sets(situation.predictor, situation.problem, _padded(table), sets))[0]
-    return Sample(
+def complete_predictions(
+    target: Target, table: Table, rollouts: PartialRollouts, weights: ImportanceWeights
+) -> WeightedPredictions:
+    """Predict for the rows with complete rollouts."""
+    rows = np.flatnonzero(rollouts.complete)
+    acquired = rollouts.acquired[:, -1]
+    # All rows are predicted, whether complete or not, so that shapes do not change.
+    sets = jnp.asarray(acquired[_padded_places(len(acquired))][None])
+    predicted = np.asarray(predict_sets(target.predictor, target.problem, _padded(table), sets))[0]
+    return WeightedPredictions(
         row=rows,
-        weight=weights[rows, -1],
+        weight=weights.cumulative[rows, -1],
         probabilities=predicted[rows].astype(np.float64),
         y=np.asarray(table.y)[rows],
-        amounts=_amounts(paths.spent[rows], acquired[rows], paths.forced_stop[rows]),
+        amounts=_amounts(rollouts.spent[rows], acquired[rows], rollouts.forced_stop[rows]),
     )
 
 
-def doubly_robust_sample(
+def doubly_robust_predictions(
     key: PRNGKeyArray,
-    situation: Situation,
+    target: Target,
     table: Table,
-    paths: Paths,
-    weights: Float[np.ndarray, "rows steps_and_start"],
+    rollouts: PartialRollouts,
+    weights: ImportanceWeights,
     restorer: Restorer,
-    always: Bool[np.ndarray, " features"],
     draws: int,
-    completed: Sample,
-) -> Sample:
-    """Give the completed rows' predictions, and imagined ones from every point on the way of every row.
+    complete: WeightedPredictions,
+) -> WeightedPredictions:
+    """Add predictions of the outcome model, from every step of every row, to those of complete rollouts.
 
-    With w_t the weight of a row through step t and Q_t what is expected of it from there on, its value is
-    Q_0 + sum_t w_t (Q_t - Q_(t-1)): the last Q is what really comes out, if the row is completed, and any
-    other counts w_t - w_(t+1). The weights of a row add up to 1.
-
-    Parameters
-    ----------
-    key
-        The random key.
-    situation, table, paths, weights, always
-        As above.
-    restorer
-        Draws the values that are not known yet, without looking at labels. It sees those of a row's cells
-        that were acquired by then and those that every row has: any others would be there for a reason.
-    draws
-        The number of draws for each point.
-    completed
-        What `completed_sample` gives.
+    With w_t the cumulative weight of a row at step t and Q_t the outcome expected from there on, its value is
+    Q_0 + sum_t w_t (Q_t - Q_(t-1)). The last Q of a complete rollout is its real outcome, and every other Q_t
+    is weighted by w_t - w_(t+1) and estimated by some draws. The weights of a row sum to 1.
     """
-    change = -np.diff(weights, axis=1)  # not 0 only where a choice might have been missing
-    row, step = np.nonzero(change)
+    difference = -np.diff(weights.cumulative, axis=1)  # 0 where a choice could not have been missing
+    row, step = np.nonzero(difference)
     if not len(row):
-        return completed
-    origin = np.repeat(np.arange(len(row)), draws)
-    past = paths.acquired(situation.problem.n_actions)[row, step][origin]
-    imagined = imagine(key, situation, table, row[origin], past, restorer, always)
-    return joined(completed, imagined._replace(weight=change[row, step][origin] / draws))
+        return complete
+    point = np.repeat(np.arange(len(row)), draws)
+    given = rollouts.acquired[row, step][point]
+    modelled = model_predictions(key, target, table, row[point], given, restorer)
+    return complete.concatenate(modelled._replace(weight=difference[row, step][point] / draws))
 
 
-def imagine(
+def model_predictions(
     key: PRNGKeyArray,
-    situation: Situation,
+    target: Target,
     table: Table,
     row: Int[np.ndarray, " points"],
-    past: Bool[np.ndarray, "points actions"],
+    given: Bool[np.ndarray, "points actions"],
     restorer: Restorer,
-    always: Bool[np.ndarray, " features"],
-) -> Sample:
-    """Draw what is not known of rows, let the policy go on from their past, and predict; weights are 1.
+) -> WeightedPredictions:
+    """Complete rows by draws of the outcome model, continue the policy in them, and predict with weight 1.
 
-    Parameters
-    ----------
-    key, situation
-        As above.
-    table
-        The rows.
-    row, past
-        Which row to begin with, and what has been acquired for it. Only cells that this reveals, or that
-        every row has, are looked at.
-    restorer
-        Draws what is not known; it sees rows whose labels are all 0.
-    always
-        The features that every row has.
+    Each point starts from a row and what is given as acquired in it. The model, which is a restorer, sees no
+    label (all are 0) and only the values that these acquisitions reveal or that every row has: which others a
+    row has may depend on unseen values.
     """
     x, y = np.asarray(table.x), np.asarray(table.y)[row]
-    seen = _observed(situation.problem, past) | always
-    found = []
-    for number, first in enumerate(range(0, len(row), _AT_ONCE)):
-        size = min(_AT_ONCE, len(row) - first)
-        # The last call is as large as those before it, for which there is a program.
-        here = first + _padding(size, least=_AT_ONCE if number else 1)
-        blank = Table(x[row[here]], np.zeros(len(here), int), seen[here], n_classes=table.n_classes)
+    observed = _observed(target.problem, given) | _always_available(table)
+    parts = []
+    for number, start in enumerate(range(0, len(row), _ROWS_AT_ONCE)):
+        size = min(_ROWS_AT_ONCE, len(row) - start)
+        # The last part is padded to the size of those before it, for which there is a program.
+        here = start + _padded_places(size, least=_ROWS_AT_ONCE if number else 1)
+        unlabelled = Table(x[row[here]], np.zeros(len(here), int), observed[here], n_classes=table.n_classes)
         drawing, acting = jr.split(jr.fold_in(key, number))
-        filled = (_restore if isinstance(restorer, eqx.Module) else restore)(drawing, restorer, blank)
-        resumed = situation._replace(policy=Resumed(situation.policy, jnp.asarray(past[here])))
-        choices, spent, forced = _acquire(acting, resumed, filled)
-        acquired = _sets(choices, situation.problem.n_actions)
-        predicted = predict_sets(situation.predictor, situation.problem, filled, acquired[None])[0]
-        outcome = (predicted, spent[:, -1], acquired, forced)
-        found.append([np.asarray(each)[:size] for each in outcome])
-    probabilities, *ends = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Sample(row, np.ones(len(row)), probabilities.astype(float), y, _amounts(*ends))
+        completed = (_restore if isinstance(restorer, eqx.Module) else restore)(drawing, restorer, unlabelled)
+        resumed = target._replace(policy=Resumed(target.policy, jnp.asarray(given[here])))
+        choices, spent, forced = resumed.roll_out(acting, completed)
+        acquired = _acquired_after(np.asarray(choices), target.problem.n_actions)[:, -1]
+        predicted = predict_sets(target.predictor, target.problem, completed, jnp.asarray(acquired[None]))[0]
+        parts.append([np.asarray(each)[:size] for each in (predicted, spent[:, -1], acquired, forced)])
+    probabilities, *ends = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return WeightedPredictions(row, np.ones(len(row)), probabilities.astype(float), y, _amounts(*ends))
 
 
-def _acquire(
-    key: PRNGKeyArray, situation: Situation, table: Table
-) -> tuple[Int[Array, "rows steps"], Float[Array, "rows steps"], Bool[Array, " rows"]]:
-    policy, problem, _, protocol, n_steps = situation
-    choices, spent, forced = _compiled_acquire(key, policy, problem, table, protocol, n_steps)
-    return choices, spent, forced
+def _always_available(table: Table) -> Bool[np.ndarray, " features"]:
+    """Which features every row has."""
+    return np.logical_and.reduce(np.asarray(table.available))
 
 
 def _padded(table: Table) -> Table:
     """Add rows, so that tables of similar sizes share a program."""
-    rows = _padding(len(table.y))
-    padded: Table = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[rows]), table)
+    places = _padded_places(len(table.y))
+    padded: Table = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[places]), table)
     return padded
 
 
-def _padding(size: int, least: int = 1) -> Int[np.ndarray, " rounded"]:
-    """Give the numbers of the rows, with the first one repeated up to a power of two (and to `least`)."""
-    rows = np.arange(max(least, 1 << (size - 1).bit_length()))
-    return np.where(rows < size, rows, 0)
+def _padded_places(size: int, least: int = 1) -> Int[np.ndarray, " padded"]:
+    """Number the rows, and repeat the first one up to a power of two (and at least `least`)."""
+    places = np.arange(max(least, 1 << (size - 1).bit_length()))
+    return np.where(places < size, places, 0)
 
 
 def _observed(
     problem: Problem, acquired: Bool[np.ndarray, "points actions"]
 ) -> Bool[np.ndarray, "points features"]:
-    """Give what `Problem.observed` does without compiling it for every number of points."""
+    """Compute `Problem.observed` in NumPy, which need not be compiled for every number of points."""
     revealed = acquired.astype(np.float32) @ np.asarray(problem.reveals, np.float32) > 0
     return revealed | np.asarray(problem.known)
 
@@ -311,10 +261,13 @@ def _amounts(
     }
 
 
-@partial(jax.jit, static_argnums=1)
-def _sets(choices: Int[Array, "rows steps"], n_actions: int) -> Bool[Array, "rows actions"]:
-    return jax.nn.one_hot(choices - 1, n_actions, dtype=bool).any(axis=1)
+def _acquired_after(
+    choices: Int[np.ndarray, "rows steps"], n_actions: int
+) -> Bool[np.ndarray, "rows steps_and_start actions"]:
+    """What has been acquired before the first step and after each one."""
+    taken = choices[:, :, None] == 1 + np.arange(n_actions)
+    nothing = np.zeros_like(taken[:, :1])
+    return np.logical_or.accumulate(np.concatenate([nothing, taken], axis=1), axis=1)
 
 
-_compiled_acquire = eqx.filter_jit(acquire)
 _restore = eqx.filter_jit(restore)

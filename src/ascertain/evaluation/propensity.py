@@ -1,7 +1,7 @@
-"""How probable it is that what a policy wants to acquire next was measured, given what is known by then.
+"""Propensities: how probable it is that an action is available when the policy chooses it.
 
-One model for every action: a logistic regression on the rows in which the policy came to choose it. A row is
-never judged by a model that was fitted to it.
+Each action has its own logistic regression on what is known at that step, fitted to the rows in which the
+policy chose it. Rows are cross-fitted: no row is used in the model that predicts it.
 """
 
 from typing import NamedTuple
@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
 FOLDS = 5
-_STRENGTHS = (100.0, 10.0, 1.0)  # of the L2 penalty on standardised covariates; each begins at the last
-_LEAST_OF_EACH = 5  # rows with and without the action, below which a rate is all that can be told
+_PENALTIES = (100.0, 10.0, 1.0)  # L2, on standardised covariates; each fit starts at the one before
+_LEAST_PER_OUTCOME = 5  # rows; with fewer, only a rate is fitted
 _NEWTON_STEPS = 30
 _LARGEST_STEP = 4.0  # in logits, so that Newton's method does not overshoot
 _SMALL_STEP = 1e-3  # after which the error is about its square
@@ -20,28 +20,27 @@ _TOLERANCE = 1e-6
 
 
 class Choices(NamedTuple):
-    """The choices that rows came to: what was known of the row, and whether it had what was chosen."""
+    """Choices of a policy: what is known of the row at that step, and whether the row has the action."""
 
     action: Int[np.ndarray, " choices"]
     available: Bool[np.ndarray, " choices"]
     x: Float[np.ndarray, "choices features"]
-    seen: Bool[np.ndarray, "choices features"]  # known at this point, in this row
+    observed: Bool[np.ndarray, "choices features"]
     acquired: Bool[np.ndarray, "choices actions"]
     y: Int[np.ndarray, " choices"]  # the row's class: test rows have it, and who is ill is tested more
     fold: Int[np.ndarray, " choices"]  # of the row, 0 to `FOLDS - 1`
 
 
 def assign_folds(n_rows: int, seed: int) -> Int[np.ndarray, " rows"]:
-    """Put rows into folds of equal size (but for one row) at random."""
+    """Assign rows to folds at random; their sizes differ by one at most."""
     return np.random.default_rng(seed).permutation(n_rows) % FOLDS
 
 
 def propensities(choices: Choices) -> Float[np.ndarray, " choices"]:
-    """Give the probability that each chosen action is available, by models fitted to other rows.
+    """Cross-fit the probability that each chosen action is available.
 
-    The covariates are the values that are known, which actions were acquired, and the class. Their
-    coefficients are penalised; how strongly, or whether only a rate can be told, is chosen for each action by
-    the likelihood of rows that were left out. An action that no row lacked has probability 1.
+    The covariates are the observed values, indicators of what was acquired, and the class. An action that no
+    row lacks has probability 1.
     """
     found = np.ones(len(choices.action))
     for action in np.unique(choices.action[~choices.available]):
@@ -56,72 +55,63 @@ def cross_fit(
     outcome: Bool[np.ndarray, " rows"],
     fold: Int[np.ndarray, " rows"],
 ) -> Float[np.ndarray, " rows"]:
-    """Give each row's probability of the outcome, as fitted to the other folds."""
+    """Predict each row's probability of the outcome by a model of the other folds.
+
+    The model is a rate or a logistic regression, whose L2 penalty is selected by held-out likelihood.
+    """
     in_training = np.arange(FOLDS)[:, None] != fold[None]
     size, hits = in_training.sum(axis=1), (in_training & outcome).sum(axis=1)
     rate = (hits + 0.5) / (size + 1)  # never 0 or 1
     by_rate = rate[fold]
-    fitted = np.flatnonzero(np.minimum(hits, size - hits) >= _LEAST_OF_EACH)
+    fitted = np.flatnonzero(np.minimum(hits, size - hits) >= _LEAST_PER_OUTCOME)
     if not len(fitted) or not covariates.shape[1]:
         return by_rate
     design = np.column_stack([np.ones(len(covariates)), covariates])
     coefficients = np.zeros((len(fitted), design.shape[1]))
     coefficients[:, 0] = logit(rate[fitted])
     candidates = [by_rate]
-    for strength in _STRENGTHS:
-        coefficients = fit_logistic(design, outcome, in_training[fitted], strength, coefficients)
+    for penalty in _PENALTIES:
+        coefficients = fit_logistic(design, outcome, in_training[fitted], penalty, coefficients)
         candidate = by_rate.copy()
         for each, held_out in zip(coefficients, fitted, strict=True):
             candidate[fold == held_out] = expit(design[fold == held_out] @ each)
         candidates.append(np.clip(candidate, _TOLERANCE, 1 - _TOLERANCE))
-    return candidates[_least_penalised(np.array(candidates), outcome)]
+    return candidates[_select(np.array(candidates), outcome)]
 
 
-def _least_penalised(
-    candidates: Float[np.ndarray, "candidates rows"], outcome: Bool[np.ndarray, " rows"]
-) -> int:
-    """Choose the last candidate that is within a standard error of the best and better than the first.
+def _select(candidates: Float[np.ndarray, "candidates rows"], outcome: Bool[np.ndarray, " rows"]) -> int:
+    """Select the least penalised candidate within a standard error of the best, if not worse than the rate.
 
-    What a penalty hides of the missingness stays in the estimate as bias, and the interval does not show it;
-    what its absence adds is noise, which it does. But nothing is gained by a model worse than a rate.
+    A penalty that hides part of the missingness biases the estimate, which the interval does not show. Too
+    weak a penalty adds noise, which it does show.
     """
-    scores = np.log(np.where(outcome, candidates, 1 - candidates))
-    total = scores.sum(axis=1)
-    behind = scores[total.argmax()] - scores
-    within = behind.sum(axis=1) <= behind.std(axis=1) * np.sqrt(len(outcome))
-    return int(np.flatnonzero(within & (total >= total[0]))[-1])
+    likelihood = np.log(np.where(outcome, candidates, 1 - candidates))
+    total = likelihood.sum(axis=1)
+    behind = likelihood[total.argmax()] - likelihood
+    close = behind.sum(axis=1) <= behind.std(axis=1) * np.sqrt(len(outcome))
+    return int(np.flatnonzero(close & (total >= total[0]))[-1])
 
 
 def fit_logistic(
     design: Float[np.ndarray, "rows columns"],
     outcome: Bool[np.ndarray, " rows"],
-    weight: Bool[np.ndarray, "fits rows"],
-    strength: float,
+    subsets: Bool[np.ndarray, "fits rows"],
+    penalty: float,
     start: Float[np.ndarray, "fits columns"],
 ) -> Float[np.ndarray, "fits columns"]:
-    """Fit logistic regressions to several parts of the rows by Newton's method.
+    """Fit a logistic regression to each of several subsets of the rows by Newton's method.
 
-    Parameters
-    ----------
-    design
-        The covariates behind a column of ones, whose coefficient is not penalised.
-    outcome
-        What to predict.
-    weight
-        The rows of each fit, which must have both outcomes.
-    strength
-        Half of this times the squared coefficients is taken from the log-likelihood.
-    start
-        The coefficients to begin with.
+    The first column of the design is constant and not penalised. Half of `penalty` times the other squared
+    coefficients is subtracted from the log-likelihood. Every subset must have both outcomes.
     """
-    penalty = np.full(design.shape[1], strength)
-    penalty[0] = 0.0
+    penalties = np.full(design.shape[1], penalty)
+    penalties[0] = 0.0
     coefficients = start
     for _ in range(_NEWTON_STEPS):
         probability = expit(coefficients @ design.T)
-        gradient = (weight * (outcome - probability)) @ design - penalty * coefficients
-        spread = weight * probability * (1 - probability)
-        curvature = np.stack([(design.T * each) @ design for each in spread]) + np.diag(penalty)
+        gradient = (subsets * (outcome - probability)) @ design - penalties * coefficients
+        variance = subsets * probability * (1 - probability)
+        curvature = np.stack([(design.T * each) @ design for each in variance]) + np.diag(penalties)
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
         change = np.abs(step @ design.T).max(axis=1, keepdims=True)
         coefficients = coefficients + step * np.minimum(1.0, _LARGEST_STEP / np.maximum(change, _TOLERANCE))
@@ -131,15 +121,15 @@ def fit_logistic(
 
 
 def _covariates(choices: Choices) -> Float[np.ndarray, "choices covariates"]:
-    """Standardise known values (the mean where they are not known), and marks of acquisitions and classes."""
-    seen = choices.seen.astype(float)
-    count = np.maximum(seen.sum(axis=0), 1)
-    centred = seen * (choices.x - (seen * choices.x).sum(axis=0) / count)
+    """Standardise observed values (0 where not observed) and indicators of acquisitions and classes."""
+    observed = choices.observed.astype(float)
+    count = np.maximum(observed.sum(axis=0), 1)
+    centred = observed * (choices.x - (observed * choices.x).sum(axis=0) / count)
     values = centred / _nonzero(np.sqrt((centred**2).sum(axis=0) / count))
     of_class = choices.y[:, None] == np.unique(choices.y)[1:]
-    marks = np.concatenate([choices.acquired, of_class], axis=1)
-    marks = marks - marks.mean(axis=0)
-    both = np.concatenate([values, marks / _nonzero(marks.std(axis=0))], axis=1)
+    indicators = np.concatenate([choices.acquired, of_class], axis=1)
+    indicators = indicators - indicators.mean(axis=0)
+    both = np.concatenate([values, indicators / _nonzero(indicators.std(axis=0))], axis=1)
     return both[:, np.ptp(both, axis=0) > _TOLERANCE]
 
 

@@ -1,10 +1,11 @@
-"""Route structure: what fixed sets of acquisitions achieve, and how much they overlap (section 5.3, table 1).
+"""Route structure: scores and overlap of fixed sets of acquisitions (section 5.3, table 1).
 
-Needs only data and a predictor. A route is a set of actions that the budget allows and cannot be added to.
+A route is a maximal set of actions that the budget allows.
 """
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,14 +19,14 @@ from ascertain._core.checks import check_budget, spending_limit
 from ascertain._core.compilation import replicated
 from ascertain.datasets.dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
+from ascertain.evaluation.rollouts import MAX_ROWS
 from ascertain.metrics import score_counts
-from ascertain.predictors.masked_mlp import MaskedMLP, Predictor, fit_predictor
+from ascertain.predictors.masked_mlp import MaskedMLP, Predictor, Settings, fit_predictor
 from ascertain.problem import Table
 from ascertain.protocol import Protocol
 
 N_ROUTES = 2000
 _ATTEMPTS_PER_ROUTE = 20
-MAX_ROWS = 4096
 _ROUTES_AT_ONCE = 16
 
 # The reference's names for datasets that we call otherwise: its random streams depend on them.
@@ -36,38 +37,38 @@ class RouteStructure(NamedTuple):
     """One row of table 1, for one split."""
 
     v_static: float  # validation score of the route that is best on training data
-    sensitivity: float  # how much better that is than the average route
-    overlap: float  # mean Jaccard overlap of routes, weighted by what they gain on training data
-    routes: int  # how many distinct routes were scored
-    best_route: tuple[int, ...]  # the actions of the best one
+    sensitivity: float  # that score minus the average route's
+    overlap: float  # mean Jaccard overlap of routes, weighted by their gains on training data
+    routes: int  # number of distinct routes that were scored
+    best_route: tuple[int, ...]  # actions of the best one
 
 
 def route_structure(
     dataset: Dataset, split: Split, predictor: Predictor, index: int, budget: float | None = None
 ) -> RouteStructure:
-    """Sample routes of a dataset, score them, and say how much it matters which is taken.
+    """Sample routes of a dataset, score them, and measure how much it matters which one is taken.
 
     Parameters
     ----------
     dataset
-        Gives actions, costs, budgets, metric, and the name that seeds the sampling as in the reference.
+        Its problem, budgets and metric are used; its name seeds the sampling, as in the reference.
     split
         Routes are chosen on its training rows and scored on its validation rows, which must be complete.
     predictor
-        The fixed predictor of the split.
+        The predictor of the split.
     index
-        The number of the split, for the random stream.
+        The number of the split, which seeds the sampling.
     budget
         The budget; by default the dataset's largest.
     """
     _refuse_holes(dataset, split)
     key = _REFERENCE_KEYS.get(dataset.name, dataset.name)
     rng = np.random.default_rng(index + zlib.crc32(key.encode()))
-    train, valid = (_at_most(rng, table) for table in split[:2])
+    train, valid = (_sample(rng, table) for table in split[:2])
     wanted = dataset.budgets[-1] if budget is None else budget
     # The stream runs through the budgets in order, so the largest one's routes depend on the others'.
     for each in sorted({*dataset.budgets, wanted}):
-        routes = sample_routes(rng, np.asarray(dataset.problem.costs, np.float64), each)
+        routes = sample_routes(rng, _prices(dataset), each)
         if each == wanted:
             break
     chosen = np.zeros((len(routes) + 1, dataset.problem.n_actions), bool)  # the last one is empty
@@ -91,32 +92,22 @@ def route_table_row(
     dataset: Dataset,
     n_splits: int,
     protocol: Protocol,
+    settings: Settings,
     budget: float | None = None,
     on_progress: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Fit the predictors of several splits together and give a row of table 1: means and standard errors.
+    """Compute a row of table 1 from a dataset's first splits: means and standard errors.
 
-    What cannot be computed, such as a standard error from one split, is None.
-
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    n_splits
-        How many of its splits, from the first.
-    protocol
-        How its features are standardised.
-    budget
-        The budget; by default the dataset's largest.
-    on_progress
-        Called after the predictors and after each split.
+    The predictors of all splits are fitted together, with the given settings. What cannot be computed, such
+    as a standard error from one split, is None. `on_progress` is called after the predictors and after each
+    split.
     """
     if budget is not None:
-        check_budget(budget, np.asarray(dataset.problem.costs))
+        check_budget(budget, _prices(dataset))
     splits = [dataset.split(index, protocol) for index in range(n_splits)]
     for split in splits:
         _refuse_holes(dataset, split)
-    predictors = _fit_predictors(dataset, splits)
+    predictors = _fit_predictors(dataset, splits, settings)
     on_progress()
     found = []
     for index, (split, predictor) in enumerate(zip(splits, predictors, strict=True)):
@@ -131,11 +122,9 @@ def route_table_row(
     return row | {"routes": max(each.routes for each in found), "splits": n_splits, "protocol": protocol.name}
 
 
-def _fit_predictors(dataset: Dataset, splits: list[Split]) -> list[MaskedMLP]:
-    """Train one predictor per split, all at once; the keys are those of the splits."""
-    from ascertain.recipe.presets import predictor_settings
-
-    problem, settings = dataset.problem.without_names(), predictor_settings(dataset)
+def _fit_predictors(dataset: Dataset, splits: list[Split], settings: Settings) -> list[MaskedMLP]:
+    """Fit one predictor per split, all at once; split i has key i."""
+    problem = dataset.problem.without_names()
 
     def fit(key: PRNGKeyArray, train: Table, valid: Table) -> MaskedMLP:
         return fit_predictor(key, problem, train, valid, settings)
@@ -148,6 +137,10 @@ def _fit_predictors(dataset: Dataset, splits: list[Split]) -> list[MaskedMLP]:
     return [jax.tree.map(lambda leaf, i=i: leaf[i], fitted) for i in range(len(splits))]
 
 
+def _prices(dataset: Dataset) -> Float[np.ndarray, " actions"]:
+    return np.asarray(dataset.problem.prices(jnp.zeros(dataset.problem.n_actions, bool)), np.float64)
+
+
 def _refuse_holes(dataset: Dataset, split: Split) -> None:
     for part, table in zip(("training", "validation"), split, strict=False):
         if not bool(jnp.all(table.available)):
@@ -157,25 +150,24 @@ def _refuse_holes(dataset: Dataset, split: Split) -> None:
 
 
 def sample_routes(
-    rng: np.random.Generator, costs: Float[np.ndarray, " actions"], budget: float, wanted: int = N_ROUTES
+    rng: np.random.Generator, prices: Float[np.ndarray, " actions"], budget: float, wanted: int = N_ROUTES
 ) -> list[tuple[int, ...]]:
-    """Draw distinct maximal routes: actions in random order, each taken if it still fits.
+    """Draw distinct routes: actions in random order, each taken if it still fits.
 
-    Gives up after 20 attempts for each route that is wanted, since small problems have fewer.
+    Stops after 20 attempts for each route that is wanted, since small problems have fewer.
     """
-    limit = spending_limit(budget)
-    prices = costs.tolist()
-    nothing_fits = limit - min(prices)  # what may be spent at most for anything to be added
+    limit, costs = spending_limit(budget), prices.tolist()
+    full = limit - min(costs)  # beyond this, nothing can be added
     routes: set[tuple[int, ...]] = set()
     for _ in range(max(100, _ATTEMPTS_PER_ROUTE * wanted)):
         if len(routes) == wanted:
             break
         spent, taken = 0.0, []
-        for action in rng.permutation(len(prices)).tolist():
-            if spent + prices[action] <= limit:
-                spent += prices[action]
+        for action in rng.permutation(len(costs)).tolist():
+            if spent + costs[action] <= limit:
+                spent += costs[action]
                 taken.append(action)
-                if spent > nothing_fits:
+                if spent > full:
                     break
         routes.add(tuple(sorted(taken)))
     return sorted(routes)
@@ -184,7 +176,7 @@ def sample_routes(
 def weighted_overlap(
     chosen: Bool[np.ndarray, "routes actions"], weight: Float[np.ndarray, " routes"]
 ) -> float:
-    """Give the mean Jaccard overlap of all pairs of routes, weighted by the product of their weights."""
+    """Compute the mean Jaccard overlap of all pairs of routes, weighted by the product of their weights."""
     sets = chosen.astype(float)
     shared = sets @ sets.T
     size = sets.sum(axis=1)
@@ -200,7 +192,7 @@ def score_masks(
     """Score the predictions for all rows of a table under each of several fixed masks."""
     if isinstance(predictor, eqx.Module):
         counts = _confusions(predictor, table, observed)
-    else:  # not JAX: one mask at a time
+    else:  # not written in JAX
         counts = jnp.stack([_confusion(predictor, table, mask) for mask in observed])
     return score_counts(np.asarray(counts, np.float64), metric)
 
@@ -209,10 +201,7 @@ def score_masks(
 def _confusions(
     predictor: Predictor, table: Table, observed: Bool[Array, "masks features"]
 ) -> Float[Array, "masks classes classes"]:
-    def one(mask: Array) -> Array:
-        return _confusion(predictor, table, mask)
-
-    return jax.lax.map(one, observed, batch_size=_ROUTES_AT_ONCE)
+    return jax.lax.map(partial(_confusion, predictor, table), observed, batch_size=_ROUTES_AT_ONCE)
 
 
 def _confusion(
@@ -225,7 +214,8 @@ def _confusion(
     return true.T @ jax.nn.one_hot(predicted, table.n_classes)
 
 
-def _at_most(rng: np.random.Generator, table: Table) -> Table:
+def _sample(rng: np.random.Generator, table: Table) -> Table:
+    """Draw rows from the stream of the reference, if there are too many."""
     if table.x.shape[0] <= MAX_ROWS:
         return table
     return table.take(jnp.asarray(rng.choice(table.x.shape[0], MAX_ROWS, replace=False)))

@@ -21,9 +21,10 @@ from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
 from ascertain.estimator.classifier import AcquisitionClassifier
 from ascertain.estimator.training import Plan, Shared, fit_advisor
-from ascertain.evaluation.curves import MAX_ROWS, curve_budgets, reach, sample_rows
+from ascertain.evaluation.curves import curve_budgets
 from ascertain.evaluation.incomplete import METRICS, evaluate_incomplete
-from ascertain.evaluation.weighted_metrics import Sample, intervals, measure_sample
+from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.evaluation.rollouts import MAX_ROWS, roll_out, sample_rows
 from ascertain.practice.held_out import VALIDATION, HeldOut
 from ascertain.predictors.predictions import predict_sets
 from ascertain.problem import Table
@@ -300,7 +301,7 @@ def _restricted(
     n_rows = len(table.y)
     # Repeated up to a power of two, so that validation and test rows may share a program.
     rows = table.take(jnp.arange(1 << (n_rows - 1).bit_length()) % n_rows)
-    reached = reach(
+    reached = roll_out(
         jr.key(seed), advisor.policy, advisor.problem, rows, list(budgets), protocol=advisor.protocol
     )
     predictions = predict_sets(advisor.predictor, advisor.problem, rows, reached.acquired)
@@ -309,7 +310,7 @@ def _restricted(
     forced = np.asarray(reached.forced_stop)[:, :n_rows]
     frames = []
     for place, budget in enumerate(budgets):
-        sample = Sample(
+        sample = WeightedPredictions(
             row=np.arange(n_rows),
             weight=np.ones(n_rows),
             probabilities=predicted[place].astype(np.float64),
@@ -320,8 +321,8 @@ def _restricted(
                 "forced_stop_rate": forced[place].astype(float),
             },
         )
-        estimate = measure_sample(sample)
-        low, high = intervals(sample, n_rows, resamples, 0.95, seed)
+        estimate = sample.scores()
+        low, high = bootstrap_intervals(sample, n_rows, resamples=resamples, level=0.95, seed=seed)
         frames.append(
             pd.DataFrame(
                 {

@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Int
 
 from ascertain.estimator.advisor import Advisor
-from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.rollouts import budget_episodes, sample_rows
 from ascertain.problem import Table
 from ascertain.restoration import label_free, restore
 
@@ -50,14 +50,14 @@ def walk(advisor: Advisor, table: Table, *, seed: int = 0) -> Walks:
     seed
         Of the draws.
     """
-    some = evaluation.sample_rows(table, MOST_ROWS, seed)
+    some = sample_rows(table, MOST_ROWS, seed)
     unlabelled = eqx.tree_at(lambda each: each.y, some, jnp.zeros_like(some.y))
     filled = _restore(jr.key(seed), label_free(advisor.restorer), unlabelled)
     # There and back, so that draws of a category are one category and not a bit of each.
     rows = advisor.encoding.inverse(np.asarray(filled.x), np.ones(filled.x.shape, bool))
     x, available = advisor.encoding.transform(rows, unseen="missing")
     complete = Table(x, np.zeros(len(x), int), available, n_classes=table.n_classes)
-    found = evaluation.episodes(
+    found = budget_episodes(
         advisor.policy, advisor.problem, complete, float(advisor.problem.budget), protocol=advisor.protocol
     )
     return Walks(rows, np.asarray(found.choices))

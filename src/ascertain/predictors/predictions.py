@@ -15,38 +15,29 @@ from ascertain.problem import Problem, Table
 def predictions(
     predictor: Predictor, problem: Problem, table: Table, episodes: Episodes
 ) -> Float[Array, "steps_and_start instances classes"]:
-    """Give class probabilities before the first step and after each one.
-
-    Parameters
-    ----------
-    predictor
-        Written in JAX (an Equinox module), or any other callable, which is asked only about rows that change.
-    problem
-        Says what the actions reveal.
-    table
-        The rows that the episodes are about.
-    episodes
-        What was acquired for them.
-    """
+    """Predict class probabilities before the first step and after each one."""
     return predict_sets(predictor, problem, table, _acquired(episodes, problem.n_actions))
 
 
 def predict_sets(
     predictor: Predictor, problem: Problem, table: Table, acquired: Bool[Array, "points instances actions"]
 ) -> Float[Array, "points instances classes"]:
-    """Give class probabilities for several sets of acquisitions of every row; see `predictions`."""
+    """Predict class probabilities from several sets of acquisitions of every row.
+
+    A predictor that is not written in JAX (no Equinox module) is called only with rows that change.
+    """
     if isinstance(predictor, eqx.Module):
         return _predict_in_jax(predictor, problem.without_names(), table, acquired)
     x = np.asarray(table.x)
     known = np.zeros(x.shape, bool)
     # Rows of which nothing is known look the same to a predictor.
-    probabilities = np.repeat(_ask(predictor, problem, x[:1], known[:1]), len(x), axis=0)
+    probabilities = np.repeat(_call(predictor, problem, x[:1], known[:1]), len(x), axis=0)
     found = []
     for observed in np.asarray(problem.observed(acquired)):
         changed = np.flatnonzero((observed != known).any(axis=1))
         if len(changed):
             probabilities = probabilities.copy()
-            probabilities[changed] = _ask(predictor, problem, x[changed], observed[changed])
+            probabilities[changed] = _call(predictor, problem, x[changed], observed[changed])
         known = observed
         found.append(probabilities)
     return jnp.asarray(np.stack(found))
@@ -55,7 +46,7 @@ def predict_sets(
 def predict_in_jax(
     predictor: Predictor, problem: Problem, table: Table, acquired: Bool[Array, "points instances actions"]
 ) -> Float[Array, "points instances classes"]:
-    """Give class probabilities for several sets of acquisitions of every row; can be jitted and vmapped."""
+    """Predict from several sets of acquisitions of every row. Can be jitted and vmapped."""
 
     def predict(acquired: Bool[Array, "instances actions"]) -> Float[Array, "instances classes"]:
         observed = problem.observed(acquired)
@@ -64,13 +55,13 @@ def predict_in_jax(
     return jax.lax.map(predict, acquired)  # one after the other, to save memory
 
 
-def _ask(
+def _call(
     predictor: Predictor,
     problem: Problem,
     x: Float[np.ndarray, "instances features"],
     observed: Bool[np.ndarray, "instances features"],
 ) -> Float[np.ndarray, "instances classes"]:
-    """Ask a predictor that is not written in JAX."""
+    """Call a predictor that is not written in JAX, and check what it returns."""
     probabilities = np.asarray(
         predictor(jnp.asarray(np.where(observed, x, 0.0)), jnp.asarray(observed)), np.float32
     )

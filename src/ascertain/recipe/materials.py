@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ascertain.datasets.dataset import Dataset
-from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation import rollouts
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 from ascertain.recipe.jobs import Job
@@ -165,8 +165,8 @@ class Materials:
         return replace(
             stage,
             state=job.state,
-            n_steps=evaluation.most_steps(self.datasets[job.dataset].problem, budgets),
-            separate=evaluation.needs_separate_rollouts(problem, self.protocol),
+            n_steps=rollouts.most_steps(self.datasets[job.dataset].problem, budgets),
+            separate=rollouts.needs_separate_rollouts(problem, self.protocol),
             keep_policy=self.keep_policies or self.has_holes(job.dataset),
             roll_out=not self.has_holes(job.dataset),
         )
@@ -174,7 +174,7 @@ class Materials:
     def _part(self, name: str, split: int) -> PreparedSplit:
         train, valid, test = self.datasets[name].split(split, self.protocol)
         rows = test if self.scored == "test" or self.has_holes(name) else valid
-        scored = evaluation.sample_rows(rows, evaluation.MAX_ROWS, split)
+        scored = rollouts.sample_rows(rows, rollouts.MAX_ROWS, split)
         return PreparedSplit(*(jax.tree.map(np.asarray, table) for table in (train, valid, scored)))
 
     def _shapes_of_split(self, name: str, split: int) -> tuple[Any, ...]:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ascertain.datasets.dataset import Dataset
-from ascertain.evaluation import curves as evaluation
 from ascertain.evaluation.incomplete import evaluate_incomplete
+from ascertain.evaluation.scores import score_table
 from ascertain.policy import Policy
 from ascertain.problem import Table
 from ascertain.protocol import Protocol
@@ -25,7 +25,7 @@ def score_column(dataset: Dataset) -> str:
 
 def complete_scores(dataset: Dataset, scored: Table, fitted: Fitted) -> pd.DataFrame:
     """One row per budget: `budget`, the dataset's `score`, and all other metrics."""
-    frame = evaluation.scores(fitted.outcomes, fitted.probabilities, scored.y)
+    frame = score_table(fitted.outcomes, fitted.probabilities, scored.y)
     frame.insert(0, "budget", [float(budget) for budget in dataset.budgets])
     frame.insert(1, "score", frame[score_column(dataset)])
     return frame

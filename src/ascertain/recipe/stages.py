@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import jax.random as jr
 
 from ascertain import methods, missingness, predictors, restoration
-from ascertain.evaluation import curves as evaluation
+from ascertain.evaluation.rollouts import budget_rollouts
 from ascertain.missingness import mask_tables
+from ascertain.predictors.predictions import predict_in_jax
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.registry import Part, SharedModel
@@ -146,18 +147,18 @@ class Stage:
         if not self.roll_out:
             return Fitted(kept, None, None)
         assert inputs.scored is not None
-        ends = evaluation.curve(
+        rollouts = budget_rollouts(
             acting,
             policy,
             inputs.problem,
             inputs.scored,
-            inputs.predictor,
             inputs.budgets,
             protocol=self.protocol,
             n_steps=self.n_steps,
             separate=self.separate,
         )
-        return Fitted(kept, *ends)
+        predicted = predict_in_jax(inputs.predictor, inputs.problem, inputs.scored, rollouts.acquired)
+        return Fitted(kept, rollouts, predicted)
 
 
 def fit_restorer(

@@ -16,7 +16,7 @@ def draw_frequencies(shares: pd.DataFrame, title: str) -> Figure:
     Parameters
     ----------
     shares
-        As `ascertain.evaluation.curves.frequency_table` gives it: `step`, `action`, `share`.
+        As `ascertain.evaluation.scores.frequency_table` gives it: `step`, `action`, `share`.
     title
         Stands above the figure.
     """

@@ -1,0 +1,124 @@
+"""Bootstrap intervals of scores that are estimated from weighted predictions.
+
+Rows are resampled and keep their weights, although these are inverse propensities that were fitted to the
+same rows. Estimated propensities make a weighted estimate less variable than known ones: its influence
+function is the residual of a projection onto the score functions of the propensity model (Robins, Rotnitzky &
+Zhao, 1995; Hirano, Imbens & Ridder, 2003; Lunceford & Davidian, 2004). These have mean zero where the model
+was fitted, but not in a resample. So what a linear regression on their resampled sums explains of the
+resampled scores is removed; without that, intervals would be too wide.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ascertain.metrics import rankings_from_sums, scores_from_sums, weighted_sum
+
+_THRESHOLDS = 512  # of rankings in resamples
+_COUNTS_AT_ONCE = 2**23  # of rows in resamples, held in memory
+_RESAMPLES_PER_REGRESSOR = 20
+
+
+class WeightedPredictions(NamedTuple):
+    """Predictions for rows; a row may have several or none, and weights may be negative."""
+
+    row: Int[np.ndarray, " points"]
+    weight: Float[np.ndarray, " points"]
+    probabilities: Float[np.ndarray, "points classes"]
+    y: Int[np.ndarray, " points"]
+    amounts: dict[str, Float[np.ndarray, " points"]]  # whose means are wanted, such as what was spent
+
+    def concatenate(self, other: "WeightedPredictions") -> "WeightedPredictions":
+        """Append other predictions for the same rows."""
+        arrays = [np.concatenate(pair) for pair in zip(self[:4], other[:4], strict=True)]
+        amounts = {name: np.concatenate([each, other.amounts[name]]) for name, each in self.amounts.items()}
+        return WeightedPredictions._make([*arrays, amounts])
+
+    def scores(self) -> dict[str, float]:
+        """Compute the scores of `ascertain.metrics.measure`, and the means of the amounts."""
+        total = weighted_sum(self.weight, self.row, np.ones((1, self.row.max() + 1)))
+        found = scores_from_sums(self.probabilities.astype(float), self.y, total, self.amounts)
+        return {name: float(score[0]) for name, score in found.items()}
+
+    def resampled_scores(
+        self, counts: Float[np.ndarray, "resamples rows"]
+    ) -> dict[str, Float[np.ndarray, " resamples"]]:
+        """Compute the scores of resamples in which each row occurs so many times.
+
+        Rankings are computed at about 512 thresholds, and corrected by what that changes in the sample.
+        """
+        p = self.probabilities.astype(float)
+        total = weighted_sum(self.weight, self.row, counts)
+        found = scores_from_sums(p, self.y, total, self.amounts, n_thresholds=_THRESHOLDS)
+        once = weighted_sum(self.weight, self.row, np.ones((1, counts.shape[1])))
+        exact = self.scores()
+        for name, rough in rankings_from_sums(p, self.y, once, _THRESHOLDS).items():
+            found[name] = found[name] + (exact[name] - rough)
+        return found
+
+
+def bootstrap_intervals(
+    predictions: WeightedPredictions,
+    n_rows: int,
+    residuals: Float[np.ndarray, "rows models"] | None = None,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Compute both ends of the bootstrap percentile interval of every score.
+
+    Parameters
+    ----------
+    predictions
+        The weighted predictions.
+    n_rows
+        The number of rows, with and without predictions.
+    residuals
+        The score functions of the fitted propensities, a column for each model: for a logistic regression
+        with an intercept, whether the action was available less its propensity. The first columns are used,
+        one for every 20 resamples.
+    resamples, level, seed
+        How many resamples, the share of them that an interval holds, and the seed that they are drawn from.
+    """
+    rng = np.random.default_rng(seed)
+    most = resamples // _RESAMPLES_PER_REGRESSOR
+    used = np.zeros((n_rows, 0)) if residuals is None else residuals[:, :most]
+    at_once = max(1, _COUNTS_AT_ONCE // n_rows)
+    sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
+    parts = [
+        (predictions.resampled_scores(counts), counts @ used)
+        for counts in (_draw_counts(rng, n_rows, size) for size in sizes)
+    ]
+    regressors = np.concatenate([sums for _, sums in parts])
+    low, high = {}, {}
+    for name in parts[0][0]:
+        scores = np.concatenate([part[name] for part, _ in parts])
+        defined = ~np.isnan(scores)  # not in resamples that lack a class
+        remaining = _project_out(scores[defined], regressors[defined])
+        ends = np.quantile(remaining, [(1 - level) / 2, (1 + level) / 2]) if len(remaining) else [np.nan] * 2
+        low[name], high[name] = map(float, ends)
+    return low, high
+
+
+def _project_out(
+    scores: Float[np.ndarray, " resamples"], regressors: Float[np.ndarray, "resamples models"]
+) -> Float[np.ndarray, " resamples"]:
+    """Remove what a linear regression explains; the mean stays, and the degrees of freedom are corrected."""
+    n_resamples, n_regressors = regressors.shape
+    if n_regressors == 0 or n_resamples < 2 * n_regressors:  # where most resamples lack a class
+        return scores
+    mean, centred = scores.mean(), regressors - regressors.mean(axis=0)
+    coefficients = np.linalg.lstsq(centred, scores - mean, rcond=None)[0]
+    left = scores - mean - centred @ coefficients
+    remaining: np.ndarray = mean + left * np.sqrt((n_resamples - 1) / (n_resamples - 1 - n_regressors))
+    return remaining
+
+
+def _draw_counts(
+    rng: np.random.Generator, n_rows: int, resamples: int
+) -> Float[np.ndarray, "resamples rows"]:
+    """Draw rows with replacement, and count how often each was drawn in each resample."""
+    places = rng.integers(0, n_rows, (resamples, n_rows)) + n_rows * np.arange(resamples)[:, None]
+    return np.bincount(places.ravel(), minlength=resamples * n_rows).reshape(resamples, -1).astype(float)

@@ -1,0 +1,180 @@
+"""Rollouts of a policy for the rows of a table, at one or several budgets.
+
+`budget_rollouts` and `soft_rollouts` are pure functions of arrays, so that hundreds of policies can be
+stacked and evaluated in one `vmap`. `roll_out` and `budget_episodes` compile for one policy.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ascertain._core.checks import check_count
+from ascertain.acquisition import Episodes, acquire
+from ascertain.policy import Policy
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+
+MAX_ROWS = 4096
+
+
+class Rollouts(NamedTuple):
+    """How the episodes of a table's rows end, at each of several budgets (or thresholds)."""
+
+    acquired: Bool[Array, "budgets instances actions"]
+    spent: Float[Array, "budgets instances"]
+    forced_stop: Bool[Array, "budgets instances"]  # ended by a choice that the budget could not pay
+    frequencies: Float[Array, "budgets steps actions"]  # the share of rows with each action at each step
+
+
+def roll_out(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budgets: Sequence[float],
+    *,
+    protocol: Protocol = PAPER,
+) -> Rollouts:
+    """Roll out a policy at every budget, in one compiled program; see `ascertain.evaluate`."""
+    return _budget_rollouts(
+        key,
+        policy,
+        problem.without_names(),
+        table,
+        jnp.asarray(budgets, jnp.float32),
+        protocol=protocol,
+        n_steps=most_steps(problem, budgets),
+        separate=needs_separate_rollouts(problem, protocol),
+    )
+
+
+def budget_episodes(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budget: float,
+    *,
+    protocol: Protocol = PAPER,
+    key: PRNGKeyArray | None = None,
+) -> Episodes:
+    """Roll out a policy at one budget, step by step."""
+    key, limited = jr.key(0) if key is None else key, problem.without_names().at(budget)
+    n_steps = most_steps(problem, [budget])
+    found: Episodes = compiled_acquire(key, policy.at(limited.budget), limited, table, protocol, n_steps)
+    return found
+
+
+def budget_rollouts(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budgets: Float[Array, " budgets"],
+    *,
+    protocol: Protocol,
+    n_steps: int,
+    separate: bool,
+) -> Rollouts:
+    """Roll out a policy at every budget, each time with the same random key. Can be jitted and vmapped.
+
+    `most_steps` is the number of steps to make. If each budget needs a rollout of its own, as
+    `needs_separate_rollouts` says, set `separate`; otherwise the rollout at the largest budget is truncated
+    for the others, unless the policy itself depends on the budget. The problem's own budget is not used.
+    """
+    depends_on_budget = policy.at(budgets.max()) is not policy
+    longest = None
+    if not (separate or depends_on_budget):
+        longest = acquire(key, policy, problem.at(budgets.max()), table, protocol, n_steps)
+
+    def at_budget(budget: Float[Array, ""]) -> Rollouts:
+        limited = problem.at(budget)
+        if longest is None:
+            return _summarise(limited, acquire(key, policy.at(budget), limited, table, protocol, n_steps))
+        return _summarise(limited, _truncate(limited, longest, protocol))
+
+    return jax.lax.map(at_budget, budgets)
+
+
+def soft_rollouts(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Rollouts:
+    """Roll out a policy until it stops or nothing is left, as a single point. Can be jitted and vmapped."""
+    found = _summarise(problem, _unlimited_episodes(key, policy, problem, table))
+    return jax.tree.map(lambda leaf: leaf[None], found)
+
+
+def may_stop(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Bool[Array, ""]:
+    """Whether stopping has a score above minus infinity in any state of the policy's soft rollouts."""
+    available = problem.readable(table.available)
+    visited = _unlimited_episodes(key, policy, problem, table).acquired(problem.n_actions)[:-1]
+    unlimited = policy.at(_total_cost(problem))
+
+    def finite(step: tuple[PRNGKeyArray, Array]) -> Bool[Array, ""]:
+        step_key, acquired = step
+        scores = unlimited(table.x, problem.observed(acquired), acquired, available, key=step_key)
+        return jnp.any(scores[:, 0] > -jnp.inf)
+
+    return jax.lax.map(finite, (jr.split(key, problem.n_actions), visited)).any()
+
+
+def needs_separate_rollouts(problem: Problem, protocol: Protocol) -> bool:
+    """Whether a smaller budget changes what is legal before it is spent; not to be asked in `jit`.
+
+    It does not where prices are equal, nor where the policy does not see what is affordable.
+    """
+    prices = np.asarray(problem.prices(jnp.zeros(problem.n_actions, bool)))
+    return protocol.affordability == "illegal" and bool(np.ptp(prices) > 0)
+
+
+def most_steps(problem: Problem, budgets: Sequence[float]) -> int:
+    """The most acquisitions that any of the budgets can pay for, at least one; not to be asked in `jit`."""
+    return max(1, problem.at(max(budgets)).most_acquisitions())
+
+
+def sample_rows(table: Table, max_rows: int | None, seed: int) -> Table:
+    """Draw `max_rows` of a table's rows without replacement, or return all where there are not more."""
+    n_rows = table.x.shape[0]
+    if max_rows is None or n_rows <= check_count("max_rows", max_rows, least=1):
+        return table
+    return table.take(jnp.asarray(np.random.default_rng(seed).permutation(n_rows)[:max_rows]))
+
+
+def acquisition_frequencies(episodes: Episodes, n_actions: int) -> Float[Array, "steps actions"]:
+    """The share of all rows that take each action at each step."""
+    return jnp.mean(jax.nn.one_hot(episodes.choices - 1, n_actions), axis=0)
+
+
+# One program for each shape: budgets, rows and parameters are arguments.
+compiled_acquire = eqx.filter_jit(acquire)
+_budget_rollouts = eqx.filter_jit(budget_rollouts)
+
+
+def _unlimited_episodes(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Episodes:
+    # A policy that plans for a budget has one that pays for everything. Protocols differ only in what happens
+    # at a hard budget, so either will do.
+    unlimited = policy.at(_total_cost(problem))
+    return acquire(key, unlimited, problem, table, PAPER, problem.n_actions, hard=False)
+
+
+def _total_cost(problem: Problem) -> Float[Array, ""]:
+    return problem.total_cost(jnp.ones(problem.n_actions, bool))
+
+
+def _summarise(problem: Problem, episodes: Episodes) -> Rollouts:
+    acquired = jax.nn.one_hot(episodes.choices - 1, problem.n_actions, dtype=bool).any(axis=1)
+    frequencies = acquisition_frequencies(episodes, problem.n_actions)
+    return Rollouts(acquired, episodes.spent[:, -1], episodes.forced_stop, frequencies)
+
+
+def _truncate(problem: Problem, episodes: Episodes, protocol: Protocol) -> Episodes:
+    """Cut episodes where they exceed the problem's budget, which is smaller than the one they had."""
+    fits = episodes.spent <= problem.limit
+    forced = episodes.forced_stop
+    if protocol.affordability == "blind":
+        forced = forced | ~fits.all(axis=1)
+    spent = jax.lax.cummax(jnp.where(fits, episodes.spent, 0.0), axis=1)
+    return Episodes(jnp.where(fits, episodes.choices, 0), spent, forced)
