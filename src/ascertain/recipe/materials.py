@@ -60,7 +60,7 @@ class Materials:
         self.datasets, self.protocol, self.width = datasets, protocol, width
         self.scored, self.keep_policies = scored, keep_policies
         self.part = lru_cache(maxsize=64)(self._part)
-        self.has_holes = lru_cache(maxsize=None)(self._has_holes)
+        self._complete = {name: each.complete for name, each in datasets.items()}
         self._problems = {
             name: jax.tree.map(np.asarray, each.problem.without_names()) for name, each in datasets.items()
         }
@@ -77,6 +77,10 @@ class Materials:
         for leaf in jax.tree.leaves((self.part(name, split), self._problems[name])):
             digest.update(repr((leaf.shape, leaf.dtype)).encode() + np.ascontiguousarray(leaf).tobytes())
         return digest.hexdigest()
+
+    def has_holes(self, name: str) -> bool:
+        """Whether a dataset's own rows lack cells."""
+        return not self._complete[name]
 
     def stage(self, job: Job) -> Stage:
         """What is computed for a job; equal stages on equal shapes share a program."""
@@ -139,10 +143,6 @@ class Materials:
         if not missing.any():
             return float("nan")
         return float(np.sqrt(np.mean((load(restored).train - train.x)[missing].astype(np.float64) ** 2)))
-
-    def _has_holes(self, name: str) -> bool:
-        split = self.datasets[name].split(0, self.protocol)
-        return not all(bool(np.all(table.available)) for table in split)
 
     def _result_like(self, job: Job) -> Any:
         if self.stage(job).on_host:  # cannot be traced; but what it results in has the shape of the tables

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ascertain.datasets.dataset import Dataset
+from ascertain.errors import InputError
 from ascertain.evaluation.incomplete import evaluate_incomplete
 from ascertain.evaluation.scores import score_table
 from ascertain.policy import Policy
@@ -15,6 +16,7 @@ from ascertain.protocol import Protocol
 from ascertain.recipe.stages import Fitted
 from ascertain.restoration import fit_hotdeck
 
+_BY = ["budget", "estimator"]
 _DRAWING = 2  # folded into a cell's key for the draws of incomplete evaluation
 
 
@@ -49,24 +51,28 @@ def incomplete_scores(
     -------
     DataFrame
         One row per budget and `estimator` (`ipw`, `dr`): `score` with its interval from `score_low` to
-        `score_high`, all metrics, and `effective_rows`.
+        `score_high`, all metrics, and `effective_rows`. Where too few rows support a rollout, scores are NaN.
     """
     key = jr.fold_in(jr.wrap_key_data(key_data), _DRAWING)
-    found = evaluate_incomplete(
-        policy,
-        dataset.problem,
-        scored,
-        predictor,
-        restorer=fit_hotdeck(key, dataset.problem, train),
-        protocol=protocol,
-        budgets=[float(budget) for budget in dataset.budgets],
-        key=key,
-        max_rows=None,
-        seed=seed,
-    )
-    by = ["budget", "estimator"]
-    wide = found.pivot(index=by, columns="metric", values="estimate")
-    own = found[found["metric"] == score_column(dataset)].set_index(by)
+    budgets = [float(budget) for budget in dataset.budgets]
+    try:
+        found = evaluate_incomplete(
+            policy,
+            dataset.problem,
+            scored,
+            predictor,
+            restorer=fit_hotdeck(key, dataset.problem, train),
+            protocol=protocol,
+            budgets=budgets,
+            key=key,
+            max_rows=None,
+            seed=seed,
+        )
+    except InputError:  # no budget has enough rows that support a whole rollout: there is no estimate
+        rows = [(budget, name) for budget in budgets for name in ("dr", "ipw")]
+        return pd.DataFrame(rows, columns=_BY).assign(score=np.nan, score_low=np.nan, score_high=np.nan)
+    wide = found.pivot(index=_BY, columns="metric", values="estimate")
+    own = found[found["metric"] == score_column(dataset)].set_index(_BY)
     wide.insert(0, "score", own["estimate"])
     wide.insert(1, "score_low", own["low"])
     wide.insert(2, "score_high", own["high"])

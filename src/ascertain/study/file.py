@@ -60,7 +60,7 @@ class OwnTable(BaseModel):
             self.path,
             target=self.target,
             costs=costs,
-            budgets=self.budgets,
+            budgets=[float(budget) for budget in self.budgets],
             known=self.known,
             groups=self.groups,
             name=name,
@@ -236,7 +236,8 @@ def _validated(content: dict[str, Any], where: str) -> Study:
     try:
         study = Study.model_validate(_tuples(content))
     except ValidationError as error:
-        first = error.errors()[0]
+        # A key that is not known comes first: it may be why another one is missing.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             hint = did_you_mean(str(first["loc"][-1]), _known_keys(first["loc"]))
