@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis import latex, tables
+from ascertain.analysis import tables
 
 from .made_up import Row, arms, cell, results_of, routes
 
@@ -22,7 +22,7 @@ def study() -> list[Row]:
 
 def test_what_latex_would_read_as_markup_stands_for_itself() -> None:
     text = "a_b & 50% of $x$ #1 {y} ~z^2 \\end\nnext"
-    escaped = latex.escape(text)
+    escaped = tables.latex_text(text)
     assert escaped == (
         r"a\_b \& 50\% of \$x\$ \#1 \{y\} \textasciitilde{}z\textasciicircum{}2 \textbackslash{}end next"
     )
@@ -32,10 +32,10 @@ def test_what_latex_would_read_as_markup_stands_for_itself() -> None:
 
 
 def test_numbers_have_three_decimals_and_no_negative_zero() -> None:
-    assert latex.number(0.0616) == "$0.062$"
-    assert latex.number(-0.0004, signed=True) == "$+0.000$"
-    assert latex.number(-0.0016, signed=True) == "$-0.002$"
-    assert latex.number(float("nan")) == "--"
+    assert tables.latex_number(0.0616) == "$0.062$"
+    assert tables.latex_number(-0.0004, signed=True) == "$+0.000$"
+    assert tables.latex_number(-0.0016, signed=True) == "$-0.002$"
+    assert tables.latex_number(float("nan")) == "--"
 
 
 def test_a_tabular_has_as_many_cells_in_every_row_as_columns() -> None:

@@ -11,17 +11,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ascertain._core.files import replacing
-from ascertain.analysis import exact_figures, tables
-from ascertain.analysis.adaptivity import adaptivity
-from ascertain.analysis.compute_figure import draw_compute
-from ascertain.analysis.curve_figures import draw_budget_curves
-from ascertain.analysis.exact_results import read_exact
-from ascertain.analysis.heatmap_figure import draw_acquisition_heatmaps
-from ascertain.analysis.law_figure import draw_law_grid
+from ascertain.analysis import tables
+from ascertain.analysis.exact import check_regrets, read_exact
+from ascertain.analysis.figures import exact
+from ascertain.analysis.figures.budgets import draw_budget_curves
+from ascertain.analysis.figures.compute import draw_compute
+from ascertain.analysis.figures.heatmaps import draw_acquisition_heatmaps
+from ascertain.analysis.figures.recovery import draw_law_grid
+from ascertain.analysis.figures.states import draw_state_variants
+from ascertain.analysis.figures.summary import draw_main_summary, draw_summary_grid
 from ascertain.analysis.results import Results, read_results
-from ascertain.analysis.route_structure import route_table
-from ascertain.analysis.state_figure import draw_state_variants
-from ascertain.analysis.summary_figures import draw_main_summary, draw_summary_grid
+from ascertain.analysis.routes import adaptivity, route_table
 from ascertain.errors import InputError
 from ascertain.reporting.style import save_figure
 
@@ -33,23 +33,26 @@ class Artefact:
     Parameters
     ----------
     name
-        What users call it.
-    kind
-        Whether it is drawn or written.
+        The name that users type.
     summary
         What it shows, in a sentence.
     make
-        Gives the figure, or the table for reading; raises `InputError` where the results lack what it needs.
+        Draws the figure, or makes the table for reading; raises `InputError` where the results lack what it
+        needs.
     numbers, latex
         For tables: the same as numbers, and in LaTeX.
     """
 
     name: str
-    kind: Literal["figure", "table"]
     summary: str
     make: Callable[[Results], Figure | pd.DataFrame]
     numbers: Callable[[Results], pd.DataFrame] | None = None
     latex: Callable[[Results], str] | None = None
+
+    @property
+    def kind(self) -> Literal["figure", "table"]:
+        """Whether it is drawn or written."""
+        return "figure" if self.latex is None else "table"
 
     def write(self, results: Results, folder: Path) -> list[Path]:
         """Write a figure as PNG and PDF, a table as CSV and LaTeX."""
@@ -71,57 +74,49 @@ class Artefact:
 
 
 def _draw_exact(draw: Callable[..., Figure], results: Results) -> Figure:
-    table, sweep = read_exact(results.folder)
-    exact_figures.check_regrets(table)
-    return draw(table, sweep)
+    regrets, sweep = read_exact(results.folder)
+    check_regrets(regrets)
+    return draw(regrets, sweep)
 
 
 _ALL = (
     Artefact(
         "main-summary",
-        "figure",
         "Complete, restricted and restored training of every method on every dataset, in the main setting.",
         draw_main_summary,
     ),
     Artefact(
         "summary-grid",
-        "figure",
         "The same under every missingness mechanism, at the main rate.",
         draw_summary_grid,
     ),
     Artefact(
         "law-grid",
-        "figure",
         "Restoration gain against missingness damage, by policy and mechanism, with the recovery slope.",
         draw_law_grid,
     ),
     Artefact(
         "compute",
-        "figure",
         "Score against the time per trained policy, from restricted training to restoration.",
         draw_compute,
     ),
     Artefact(
         "budget-curves",
-        "figure",
         "Score over budgets for every dataset and method, by treatment of the training data.",
         draw_budget_curves,
     ),
     Artefact(
         "acquisition-heatmaps",
-        "figure",
         "What the most damaged policy of each dataset acquires at which step, by treatment.",
         draw_acquisition_heatmaps,
     ),
     Artefact(
         "state-variants",
-        "figure",
         "What it changes that a policy sees which acquisitions are available: (s,m) against (s).",
         draw_state_variants,
     ),
     Artefact(
         "route-structure",
-        "table",
         "What fixed routes achieve: the best one's score, its lead over a typical one, and their overlap.",
         tables.route_structure_table,
         route_table,
@@ -129,7 +124,6 @@ _ALL = (
     ),
     Artefact(
         "adaptivity",
-        "table",
         "Each method's score on complete data, its margin over the best fixed route, and its damage.",
         tables.adaptivity_table,
         lambda results: adaptivity(results).table,
@@ -137,7 +131,6 @@ _ALL = (
     ),
     Artefact(
         "damage",
-        "table",
         "Missingness damage and restoration gain of every policy in every setting.",
         tables.damage_table,
         tables.damage_numbers,
@@ -145,15 +138,13 @@ _ALL = (
     ),
     Artefact(
         "exact-study",
-        "figure",
         "Regret against training size in the exact study, by approach, dimension and budget.",
-        partial(_draw_exact, exact_figures.exact_study),
+        partial(_draw_exact, exact.exact_study),
     ),
     Artefact(
         "exact-collapse",
-        "figure",
         "Regret against the effective training size in the exact study.",
-        partial(_draw_exact, exact_figures.exact_collapse),
+        partial(_draw_exact, exact.exact_collapse),
     ),
 )
 ARTEFACTS: dict[str, Artefact] = {artefact.name: artefact for artefact in _ALL}
@@ -174,10 +165,10 @@ def write_artefacts(
     names
         What to write, of `ARTEFACTS`; by default all that the results allow.
     out
-        Where to; by default into `figures` in the folder.
+        Where to write; by default into `figures` in the folder.
     on_progress
-        Called after each one with its name, and with the reason if it could not be made (only where all are
-        asked for: one that was named and cannot be made raises `InputError`).
+        Called after each one with its name, and with the reason if it could not be made. One that was named
+        and cannot be made raises `InputError` instead.
 
     Returns
     -------

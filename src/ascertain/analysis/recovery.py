@@ -28,36 +28,37 @@ def recovery_slopes(results: Results) -> pd.DataFrame:
         over cells (`slope_low`, `slope_high`), NaN without a cell to fit; `fitted`, the number of cells that
         entered; `damaged`, the number with damage of at least 0.01; `cells`, all of them.
     """
-    cells = recovery_cells(results)
     by = ["method", "state", "mechanism", "restorer"]
-    only_damaged = protocol(results.protocol).ray_fit == "damaged"
-    rows: list[dict[str, Any]] = []
-    for key, part in cells.groupby(by):
+    columns = [*by, "slope", "slope_low", "slope_high", "fitted", "damaged", "cells"]
+    rows: list[tuple[Any, ...]] = []
+    for key, part in recovery_cells(results).groupby(by):
         damage, gain = part["damage"].to_numpy(float), part["gain"].to_numpy(float)
         hurt = is_damaged(damage)
-        entering = hurt if only_damaged else np.ones_like(hurt)
-        slope, low, high = ray(damage[entering], gain[entering])
-        counts = {"fitted": int(entering.sum()), "damaged": int(hurt.sum()), "cells": len(part)}
-        found = {"slope": slope, "slope_low": low, "slope_high": high, **counts}
-        rows.append({**dict(zip(by, key, strict=True)), **found})
-    columns = [*by, "slope", "slope_low", "slope_high", "fitted", "damaged", "cells"]
+        entering = hurt if only_damaged(results) else np.ones_like(hurt)
+        slope = ray(damage[entering], gain[entering])
+        rows.append((*key, *slope, int(entering.sum()), int(hurt.sum()), len(part)))
     return pd.DataFrame(rows, columns=columns)
 
 
 def recovery_cells(results: Results) -> pd.DataFrame:
-    """Give the cells that have both a damage and a gain, by state variant, without baselines."""
+    """Cells that have both a damage and a gain, by state variant, without baselines."""
     cells = without_baselines(damage_and_gain(results, "variant"))
     return cells.dropna(subset=["damage", "gain"]).reset_index(drop=True)
 
 
+def only_damaged(results: Results) -> bool:
+    """Whether the protocol fits slopes to damaged cells only."""
+    return protocol(results.protocol).ray_fit == "damaged"
+
+
 def is_damaged(damage: Float[np.ndarray, " cells"]) -> Bool[np.ndarray, " cells"]:
-    """Say which cells have a gap that is worth recovering."""
+    """Which cells have a gap that is worth recovering."""
     hurt: np.ndarray = damage >= DAMAGED - _ROUNDING
     return hurt
 
 
 def ray(damage: Float[np.ndarray, " cells"], gain: Float[np.ndarray, " cells"]) -> tuple[float, float, float]:
-    """Give the least-squares slope through the origin and its bootstrap interval over cells."""
+    """Least-squares slope through the origin, and its bootstrap interval over cells."""
     total = float(damage @ damage)
     if total == 0:
         return float("nan"), float("nan"), float("nan")

@@ -1,4 +1,4 @@
-"""The results of a study, as its folder holds them."""
+"""The results of a study, read from its folder."""
 
 import tomllib
 from dataclasses import dataclass
@@ -11,20 +11,13 @@ import pyarrow as pa
 from ascertain._core.frames import listed
 from ascertain.errors import InputError
 
-POLICY = ["dataset", "method", "state"]
-DATA = ["treatment", "restorer", "mechanism", "rate", "split", "protocol"]
-IDENTITY = [*POLICY, *DATA]
+IDENTITY = ["dataset", "method", "state", "treatment", "restorer", "mechanism", "rate", "split", "protocol"]
+SCORES = ["accuracy", "f1", "auroc", "auprc", "log_loss", "brier", "ece"]
 
-_TEXT = ["cell", "dataset", "method", "state", "treatment", "restorer", "mechanism", "protocol"]
-_SCORES = ["accuracy", "f1", "auroc", "auprc", "log_loss", "brier", "ece"]
-_SPENT = ["mean_cost", "mean_acquisitions", "forced_stop_rate", "n_rows"]
 _COLUMNS = {
     "results": [
-        "cell",
-        *IDENTITY,
-        *("budget", "train_budget", "metric", "score"),
-        *_SCORES,
-        *_SPENT,
+        *("cell", *IDENTITY, "budget", "train_budget", "metric", "score", *SCORES),
+        *("mean_cost", "mean_acquisitions", "forced_stop_rate", "n_rows"),
         *("restoration_rmse", "shortened", "width", "device"),
     ],
     "timings": [
@@ -33,6 +26,14 @@ _COLUMNS = {
     ],
     "routes": ["dataset", "split", "protocol", "budget", "v_static", "sensitivity", "overlap", "routes"],
     "acquisitions": ["cell", *IDENTITY, "step", "action", "share"],
+}
+_TEXT = ["cell", *(column for column in IDENTITY if column not in ("rate", "split"))]  # '' where missing
+_DTYPES = {
+    **dict.fromkeys((*_TEXT, "stage", "metric", "device", "version"), "str"),
+    **dict.fromkeys(("jax", "host", "finished", "action"), "str"),
+    "split": "int64",
+    "step": "int64",
+    "shortened": "bool",
 }
 
 
@@ -67,37 +68,36 @@ class Results:
 
     @property
     def protocol(self) -> str:
-        """The name of the protocol that everything was run under."""
+        """Name of the protocol of all results."""
         return str(self.results["protocol"].iloc[0]) if len(self.results) else "paper"
 
     @property
     def metrics(self) -> dict[str, str]:
-        """The metric that each dataset is scored by."""
+        """Metric of each dataset."""
         by_dataset = self.results.groupby("dataset")["metric"].first()
         return {str(dataset): str(metric) for dataset, metric in by_dataset.items()}
 
     @property
     def scores(self) -> pd.DataFrame:
-        """The results at each dataset's largest budget that have a score."""
+        """The results with a score at each dataset's largest budget."""
         return at_largest_budget(self.results.dropna(subset="score"))
 
 
 def read_results(folder: str | Path) -> Results:
-    """Read what a study has found so far; it may still be running.
+    """Read the results of a study, which may still be running.
 
     Parameters
     ----------
     folder
-        The results folder: `results.parquet` and, where they are there, `study.toml`, `timings.parquet`,
+        The results folder: `results.parquet` and, where they exist, `study.toml`, `timings.parquet`,
         `routes.parquet` and `acquisitions.parquet`.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; `ascertain study run` writes a study's results into one")
     study = _read_study(folder / "study.toml")
-    named = study.get("protocol")
-    tables = {name: _read_table(folder / f"{name}.parquet", name, named) for name in _COLUMNS}
-    _refuse_twice(tables["results"], folder / "results.parquet")
+    tables = {name: _read_table(folder / f"{name}.parquet", name, study.get("protocol")) for name in _COLUMNS}
+    _check_unique(tables["results"], folder / "results.parquet")
     return Results(folder=folder, study=study, **tables)
 
 
@@ -108,15 +108,10 @@ def at_largest_budget(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def empty_table(name: str) -> pd.DataFrame:
-    """Give one of the tables without rows."""
-    columns = _COLUMNS[name]
-    return pd.DataFrame({column: pd.Series(dtype=_dtype(column)) for column in columns})
-
-
-def _dtype(column: str) -> str:
-    if column in ("stage", "metric", "device", "version", "jax", "host", "finished", "action", *_TEXT):
-        return "str"
-    return "int64" if column in ("split", "step") else "bool" if column == "shortened" else "float64"
+    """One of the tables, without rows."""
+    return pd.DataFrame(
+        {column: pd.Series(dtype=_DTYPES.get(column, "float64")) for column in _COLUMNS[name]}
+    )
 
 
 def _read_study(path: Path) -> dict[str, Any]:
@@ -143,15 +138,10 @@ def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
             f"{path} lacks the columns {listed(missing)}: it is of another version; "
             "`ascertain study run` writes it anew"
         )
-    # What does not apply to a row may have been written as missing.
-    table = table.fillna({column: "" for column in _TEXT if column in table.columns})
-    if "rate" in table.columns:
-        table = table.fillna({"rate": 0.0})
-    return _of_protocol(table, path, protocol)
-
-
-def _of_protocol(table: pd.DataFrame, path: Path, protocol: str | None) -> pd.DataFrame:
-    """Keep the rows of the study's protocol: scores of the two are never averaged."""
+    # Columns that do not apply to a row may have been written as missing.
+    blanks = {**dict.fromkeys(_TEXT, ""), "rate": 0.0}
+    table = table.fillna({column: blank for column, blank in blanks.items() if column in table.columns})
+    # Keep the study's protocol: scores of two protocols are never averaged.
     if protocol is not None and (table["protocol"] == protocol).any():
         table = table[table["protocol"] == protocol]
     found = table["protocol"].unique()
@@ -162,7 +152,7 @@ def _of_protocol(table: pd.DataFrame, path: Path, protocol: str | None) -> pd.Da
     return table.reset_index(drop=True)
 
 
-def _refuse_twice(results: pd.DataFrame, path: Path) -> None:
+def _check_unique(results: pd.DataFrame, path: Path) -> None:
     again = results.duplicated([*IDENTITY, "budget"])
     if again.any():
         twice = results.loc[again, [*IDENTITY, "budget"]].iloc[0].to_dict()

@@ -1,4 +1,4 @@
-"""Which mechanism, rate and restorer a figure is about."""
+"""The mechanism, rate and restorer that a figure is about."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,30 +9,37 @@ from ascertain.analysis.results import Results
 from ascertain.errors import InputError
 from ascertain.reporting.names import in_order, mechanism_name, restorer_name
 
-MAIN_RATE = 0.7  # the paper's main figure and table 2: the other rates show the same, weaker
+_MAIN_RATE = 0.7  # of the paper's main figure and table 2: the other rates show the same, weaker
 
 
 class Setting(NamedTuple):
-    """How cells were hidden, and what they were restored by."""
+    """How values were hidden, and what restored them."""
 
     mechanism: str
     rate: float
     restorer: str  # '' where nothing was restored
 
     def describe(self) -> str:
-        """Name the mechanism and the rate for a title."""
+        """Mechanism and rate for the title of a figure."""
         return f"{mechanism_name(self.mechanism)}, $p = {self.rate:g}$"
 
+    def restored(self) -> str:
+        """Label of restored training for a legend."""
+        return f"restored ({restorer_name(self.restorer)})" if self.restorer else "restored"
 
-def main_setting(results: Results, rate: float = MAIN_RATE) -> Setting:
-    """Give the paper's main setting, MCAR at 0.7 with the PVAE, or what comes nearest in a study without it.
+
+PAPER_SETTING = Setting("mcar", _MAIN_RATE, "pvae")
+
+
+def main_setting(results: Results, rate: float = _MAIN_RATE) -> Setting:
+    """Find the paper's main setting, MCAR at 0.7 with the PVAE, or the closest that the study has.
 
     Parameters
     ----------
     results
         The results.
     rate
-        The rate to prefer; the largest is taken where it was not studied.
+        The preferred rate; a study without it is shown at its largest rate.
     """
     hidden = results.scores[results.scores["mechanism"] != ""]
     if hidden.empty:
@@ -46,13 +53,13 @@ def main_setting(results: Results, rate: float = MAIN_RATE) -> Setting:
 
 
 def main_restorer(frame: pd.DataFrame) -> str:
-    """Give the paper's restorer, the PVAE, or the first other one; '' where nothing was restored."""
+    """The paper's restorer, the PVAE, or else the first by alphabet; '' where nothing was restored."""
     found = sorted(set(frame["restorer"]) - {""})
     return "pvae" if "pvae" in found else next(iter(found), "")
 
 
 def at_setting(frame: pd.DataFrame, setting: Setting) -> pd.DataFrame:
-    """Keep the rows of a setting, and those that were not restored by anything."""
+    """Keep the rows of a setting, and those of its mechanism and rate that were not restored."""
     wanted = (frame["mechanism"] == setting.mechanism) & (frame["rate"] == setting.rate)
     return frame[wanted & frame["restorer"].isin(("", setting.restorer))]
 
@@ -62,8 +69,3 @@ def narrowed(results: Results, setting: Setting) -> Results:
     frame = results.results
     complete = frame[frame["treatment"] == "complete"]
     return replace(results, results=pd.concat([complete, at_setting(frame, setting)], ignore_index=True))
-
-
-def restored_by(setting: Setting) -> str:
-    """Say what restoration is in this setting, for a legend."""
-    return f"restored ({restorer_name(setting.restorer)})" if setting.restorer else "restored"

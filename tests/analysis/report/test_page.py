@@ -20,7 +20,6 @@ from ascertain import InputError
 from ascertain.analysis.artefacts import ARTEFACTS, Artefact
 from ascertain.analysis.report import write_report
 from ascertain.analysis.report.comparison import present
-from ascertain.analysis.report.exhibits import data_uri
 from ascertain.analysis.report.overview import notices
 from ascertain.analysis.report.page import render
 from ascertain.analysis.results import Results, empty_table, read_results
@@ -257,8 +256,8 @@ def test_what_cannot_be_made_is_listed_with_the_reason(tmp_path: Path) -> None:
         return pd.DataFrame({"method": ["a<b"], "damage": [-0.0312], "text": ["-0.5 ± 0.1"]})
 
     artefacts = [
-        Artefact("no-such-figure", "figure", "Nothing.", fail),
-        Artefact("a-table", "table", "What & why.", table),
+        Artefact("no-such-figure", "Nothing.", fail),
+        Artefact("a-table", "What & why.", table),
     ]
     page = Page(render(stored(study(grid(scores)), tmp_path), artefacts))
     assert "No such figure" in page.text["left-out"]
@@ -268,17 +267,6 @@ def test_what_cannot_be_made_is_listed_with_the_reason(tmp_path: Path) -> None:
     assert "a<b" in shown
     assert "\u22120.031" in shown
     assert "\u22120.5 ± 0.1" in shown
-
-
-def test_a_figure_is_the_same_every_time_and_pixels_if_it_is_large() -> None:
-    def draw(points: int) -> Figure:
-        figure = Figure(figsize=(2, 2))
-        figure.subplots().plot(*np.random.default_rng(0).random((2, points)), "o")
-        return figure
-
-    assert data_uri(draw(5)).startswith("data:image/svg+xml;base64,")
-    assert data_uri(draw(5)) == data_uri(draw(5))
-    assert data_uri(draw(9000)).startswith("data:image/png;base64,")
 
 
 def test_a_page_that_fails_leaves_the_old_one(
@@ -335,7 +323,7 @@ def test_verdicts_are_worded_and_counted() -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_colours_have_contrast(dark: bool) -> None:
-    css = files("ascertain.analysis.report").joinpath("style.css").read_text()
+    css = files("ascertain.reporting").joinpath("style.css").read_text()
     schemes = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", schemes[0] + (schemes[1] if dark else "")))
     pairs = [("ink", "paper"), ("ink", "raised"), ("soft", "paper"), ("soft", "raised"), ("accent", "paper")]
@@ -346,7 +334,7 @@ def test_colours_have_contrast(dark: bool) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """Give the contrast ratio of two colours, as WCAG defines it."""
+    """Contrast ratio of two colours, as WCAG defines it."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,37 +1,22 @@
-"""What a study found, in sentences that follow from its numbers."""
+"""What a study found, in sentences computed from its numbers."""
 
-from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import pandas as pd
 
-from ascertain.analysis.adaptivity import adaptivity
 from ascertain.analysis.compute import compute_comparison
 from ascertain.analysis.damage import paired_scores
-from ascertain.analysis.paper_numbers import METHODS
+from ascertain.analysis.paper.numbers import METHODS, ROUTES
 from ascertain.analysis.report.effects import DIGITS
-from ascertain.analysis.report.overview import duration
-from ascertain.analysis.report.sentences import (
-    counted,
-    damage_grid,
-    damage_sentences,
-    gain_sentences,
-    joined,
-    setting_sentences,
-)
+from ascertain.analysis.report.sentences import damage_sentences, damages, gain_sentences, setting_sentences
 from ascertain.analysis.results import Results
-from ascertain.analysis.setting import Setting, main_setting
+from ascertain.analysis.routes import adaptivity
+from ascertain.analysis.setting import PAPER_SETTING, main_setting
 from ascertain.errors import InputError
-from ascertain.reporting.names import (
-    PAPER_DATASETS,
-    PAPER_METHODS,
-    mechanism_name,
-    policy_name,
-    without_baselines,
-)
+from ascertain.reporting.names import mechanism_name, policy_name, without_baselines
 from ascertain.reporting.tables import number_text
-
-_PAPERS = Setting("mcar", 0.7, "pvae")  # of table 2
+from ascertain.reporting.text import counted, duration, joined
 
 NOTE = (
     "Every sentence is computed from the results. Damage is the score after training on complete data minus "
@@ -46,26 +31,25 @@ NOTHING_FOUND = (
 )
 
 
-@dataclass(frozen=True)
-class Group:
+class FindingGroup(NamedTuple):
     """Sentences under a heading."""
 
     title: str
     sentences: list[str]
 
 
-def find(results: Results) -> list[Group]:
-    """Say what the results allow to be said; groups without a sentence are left out."""
+def find(results: Results) -> list[FindingGroup]:
+    """Everything that can be said about the results, by topic; topics without a sentence are left out."""
     try:
         main = main_setting(results)
     except InputError:
         return []
     paired = without_baselines(paired_scores(results))
-    damage = damage_grid(paired, main)
+    damage = damages(paired, main)
     where = f"{mechanism_name(main.mechanism)} at rate {main.rate:g}"
     groups = []
     if damage is not None:
-        groups.append(Group(f"Damage under {where}", damage_sentences(damage)))
+        groups.append(FindingGroup(f"Damage under {where}", damage_sentences(damage)))
     restorers = sorted(set(paired["restorer"]) - {""}, key=lambda name: (name != main.restorer, name))
     recovered = [
         sentence
@@ -73,17 +57,17 @@ def find(results: Results) -> list[Group]:
         for sentence in gain_sentences(paired, main._replace(restorer=restorer))
     ]
     groups += [
-        Group(f"Restoration under {where}", recovered),
-        Group("Rates and mechanisms", setting_sentences(paired, main)),
-        Group("Adaptivity", adaptivity_sentences(results)),
-        Group("Order of methods under MCAR at rate 0.7", order_sentences(results, paired)),
-        Group("Time", compute_sentences(results)),
+        FindingGroup(f"Restoration under {where}", recovered),
+        FindingGroup("Rates and mechanisms", setting_sentences(paired, main)),
+        FindingGroup("Adaptivity", adaptivity_sentences(results)),
+        FindingGroup("Order of methods under MCAR at rate 0.7", order_sentences(results, paired)),
+        FindingGroup("Time", compute_sentences(results)),
     ]
     return [group for group in groups if group.sentences]
 
 
 def adaptivity_sentences(results: Results) -> list[str]:
-    """Say how methods stand to the best fixed route, and whether those above it are damaged more."""
+    """Say which methods beat the best fixed route, and whether those are damaged more."""
     if results.routes.empty:
         return []
     try:
@@ -92,11 +76,10 @@ def adaptivity_sentences(results: Results) -> list[str]:
         return []
     names = [policy_name(method) for method in table["method"]]
     margins = dict(zip(names, table["margin"].round(DIGITS), strict=True))
-    signs = {"positive": 1, "negative": -1}
     sides = [
-        f"{sign} for {joined([f'{name} ({number_text(margin)})' for name, margin in chosen])}"
-        for sign, way in signs.items()
-        if (chosen := [(name, margin) for name, margin in margins.items() if way * margin > 0])
+        f"{word} for {joined([f'{name} ({number_text(margin)})' for name, margin in chosen])}"
+        for word, sign in (("positive", 1), ("negative", -1))
+        if (chosen := [(name, margin) for name, margin in margins.items() if sign * margin > 0])
     ]
     said = []
     if sides:
@@ -117,8 +100,8 @@ def adaptivity_sentences(results: Results) -> list[str]:
 
 def order_sentences(results: Results, paired: pd.DataFrame) -> list[str]:
     """Say how many pairs of methods are damaged in the same order as in the paper's table 2."""
-    paper = paired[paired["dataset"].isin(PAPER_DATASETS) & paired["method"].isin(PAPER_METHODS)]
-    damage = damage_grid(paper, _PAPERS)
+    paper = paired[paired["dataset"].isin(list(ROUTES)) & paired["method"].isin(list(METHODS))]
+    damage = damages(paper, PAPER_SETTING)
     if results.results["shortened"].any() or damage is None or len(damage.methods) < 2:
         return []
     printed = {method: round(effect.mean, DIGITS) for method, effect in damage.by("method").items()}

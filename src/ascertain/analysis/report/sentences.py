@@ -1,4 +1,4 @@
-"""The wording of what a grid of differences says: every word follows from the numbers as printed."""
+"""Sentences about damage and gain: every word follows from the numbers as printed."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -6,7 +6,7 @@ from typing import Literal
 
 import pandas as pd
 
-from ascertain.analysis.report.effects import DIGITS, Effect, Grid, Verdict, whole_grid
+from ascertain.analysis.report.effects import DIGITS, Differences, Effect, Verdict, comparable
 from ascertain.analysis.setting import Setting, at_setting
 from ascertain.reporting.names import (
     dataset_name,
@@ -17,95 +17,7 @@ from ascertain.reporting.names import (
     restorer_name,
 )
 from ascertain.reporting.tables import number_text
-
-
-def damage_grid(paired: pd.DataFrame, setting: Setting) -> Grid | None:
-    """Lay out the damage in a setting."""
-    here = at_setting(paired, setting)
-    return whole_grid(here.assign(difference=here["complete"] - here["restricted"]))
-
-
-def damage_sentences(damage: Grid) -> list[str]:
-    """Say what missing data cost, whom and where most and least, and whether planning matters."""
-    methods, datasets = damage.by("method"), damage.by("dataset")
-    return [
-        _overall_damage(damage),
-        *_by_verdict(methods, policy_name, "damage"),
-        *_extremes("method", methods, policy_name, len(damage.datasets), "datasets"),
-        *_extremes("dataset", datasets, dataset_name, len(damage.methods), "methods"),
-        *_myopia(damage),
-        *_left_out(damage),
-    ]
-
-
-def gain_sentences(paired: pd.DataFrame, setting: Setting) -> list[str]:
-    """Say what one way of restoring gave back."""
-    here = at_setting(paired, setting)
-    here = here[here["restorer"] == setting.restorer]
-    gain = whole_grid(here.assign(difference=here["restored"] - here["restricted"]))
-    if gain is None:
-        return []
-    return [
-        _overall_gain(gain, _damage_of_same(here, gain), restorer_name(setting.restorer)),
-        *_by_verdict(gain.by("method"), policy_name, "gain"),
-        *_counted_cells(gain),
-        *_left_out(gain),
-    ]
-
-
-def _damage_of_same(paired: pd.DataFrame, gain: Grid) -> Effect | None:
-    """Give the damage over the cells and splits of a grid of gains; None if one of them has no damage."""
-    differences = paired.assign(difference=paired["complete"] - paired["restricted"])
-    values = differences.pivot_table(index=["method", "dataset"], columns="split", values="difference")
-    same = values.reindex(index=gain.values.index, columns=gain.values.columns)
-    return None if same.isna().to_numpy().any() else Effect.of(same.mean())
-
-
-def setting_sentences(paired: pd.DataFrame, main: Setting) -> list[str]:
-    """Say how the damage depends on the rate and the mechanism, over the cells that all settings share."""
-    settings = [
-        Setting(mechanism, float(rate), main.restorer)
-        for mechanism in in_order("mechanism", paired["mechanism"])
-        for rate in sorted(paired.loc[paired["mechanism"] == mechanism, "rate"].unique())
-    ]
-    grids = {setting: grid for setting in settings if (grid := damage_grid(paired, setting)) is not None}
-    if len(grids) < 2:
-        return []
-    shared = pd.concat([grid.values for grid in grids.values()], axis="columns", join="inner")
-    splits = set.intersection(*(set(grid.values.columns) for grid in grids.values()))
-    if shared.empty or not splits:
-        return []
-    effects = {
-        setting: Effect.of(grid.values.loc[shared.index, sorted(splits)].mean())
-        for setting, grid in grids.items()
-    }
-    by_mechanism: dict[str, dict[float, Effect]] = {}
-    for setting, effect in effects.items():
-        by_mechanism.setdefault(setting.mechanism, {})[setting.rate] = effect
-    return [
-        *(_by_rate(mechanism, found) for mechanism, found in by_mechanism.items()),
-        f"These means are over the {counted(len(shared), 'pair')} of method and dataset and "
-        f"{counted(len(splits), 'split')} that all these settings have.",
-    ]
-
-
-def _overall_damage(damage: Grid) -> str:
-    effect = damage.overall()
-    over = (
-        f"averaged over {counted(len(damage.methods), 'method')}, {counted(len(damage.datasets), 'dataset')} "
-        f"and {counted(damage.splits, 'split')}"
-    )
-    match effect.verdict:
-        case "above":
-            said = f"Restricted training scores {effect} lower than training on complete data"
-        case "below":
-            said = f"Restricted training scores {effect.size} higher than training on complete data"
-        case "unclear":
-            said = f"There is no clear damage: it is {effect}"
-        case "unknown":
-            said = f"Damage is {effect}, from a single split and so without an interval"
-    return f"{said}, {over}."
-
+from ascertain.reporting.text import counted, joined
 
 _HEADINGS: dict[str, dict[Verdict, str]] = {
     "damage": {
@@ -123,17 +35,117 @@ _HEADINGS: dict[str, dict[Verdict, str]] = {
 }
 
 
-def _by_verdict(
-    effects: dict[str, Effect], name: Callable[[str], str], what: Literal["damage", "gain"]
-) -> list[str]:
+def damages(paired: pd.DataFrame, setting: Setting) -> Differences | None:
+    """The comparable damages in a setting, from paired scores."""
+    here = at_setting(paired, setting)
+    return comparable(here.assign(difference=here["complete"] - here["restricted"]))
+
+
+def damage_sentences(damage: Differences) -> list[str]:
+    """Say what missing data cost, which methods and datasets most and least, and whether planning matters."""
+    methods, datasets = damage.by("method"), damage.by("dataset")
+    return [
+        _overall_damage(damage),
+        *_by_verdict(methods, "damage"),
+        *_extremes("method", methods, policy_name, len(damage.datasets), "datasets"),
+        *_extremes("dataset", datasets, dataset_name, len(damage.methods), "methods"),
+        *_myopia(damage),
+        *_left_out(damage),
+    ]
+
+
+def gain_sentences(paired: pd.DataFrame, setting: Setting) -> list[str]:
+    """Say what one restorer recovered."""
+    here = at_setting(paired, setting)
+    here = here[here["restorer"] == setting.restorer]
+    gain = comparable(here.assign(difference=here["restored"] - here["restricted"]))
+    if gain is None:
+        return []
+    return [
+        _overall_gain(gain, _damage_of_same(here, gain), restorer_name(setting.restorer)),
+        *_by_verdict(gain.by("method"), "gain"),
+        *_counted_cells(gain),
+        *_left_out(gain),
+    ]
+
+
+def setting_sentences(paired: pd.DataFrame, main: Setting) -> list[str]:
+    """Say how the damage depends on the rate and the mechanism, over the cells that all settings share."""
+    settings = [
+        Setting(mechanism, float(rate), main.restorer)
+        for mechanism in in_order("mechanism", paired["mechanism"])
+        for rate in sorted(paired.loc[paired["mechanism"] == mechanism, "rate"].unique())
+    ]
+    found = {setting: damage for setting in settings if (damage := damages(paired, setting)) is not None}
+    if len(found) < 2:
+        return []
+    shared = pd.concat([damage.values for damage in found.values()], axis="columns", join="inner")
+    splits = set.intersection(*(set(damage.values.columns) for damage in found.values()))
+    if shared.empty or not splits:
+        return []
+    by_mechanism: dict[str, dict[float, Effect]] = {}
+    for setting, damage in found.items():
+        effect = Effect.of(damage.values.loc[shared.index, sorted(splits)].mean())
+        by_mechanism.setdefault(setting.mechanism, {})[setting.rate] = effect
+    return [
+        *(_by_rate(mechanism, effects) for mechanism, effects in by_mechanism.items()),
+        f"These means are over the {counted(len(shared), 'pair')} of method and dataset and "
+        f"{counted(len(splits), 'split')} that all these settings have.",
+    ]
+
+
+def _overall_damage(damage: Differences) -> str:
+    effect = damage.overall()
+    said = {
+        "above": f"Restricted training scores {effect} lower than training on complete data",
+        "below": f"Restricted training scores {effect.size} higher than training on complete data",
+        "unclear": f"There is no clear damage: it is {effect}",
+        "unknown": f"Damage is {effect}, from a single split and so without an interval",
+    }[effect.verdict]
+    return f"{said}, {_averaged(damage)}."
+
+
+def _overall_gain(gain: Differences, damage: Effect | None, restorer: str) -> str:
+    effect = gain.overall()
+    said = {
+        "above": f"Restoration by {restorer} scores {effect} higher than restricted training",
+        "below": f"Restoration by {restorer} scores {effect.size} lower than restricted training",
+        "unclear": f"Restoration by {restorer} brings no clear gain over restricted training: it is {effect}",
+        "unknown": f"The gain of restoration by {restorer} is {effect}, from a single split",
+    }[effect.verdict]
+    share = ""
+    if effect.verdict == "above" and damage is not None and damage.verdict == "above":
+        percent = 100 * effect.mean / damage.mean
+        share = f"; that is {percent:.0f}% of the damage of {number_text(damage.mean)}"
+    return f"{said}, {_averaged(gain)}{share}."
+
+
+def _averaged(found: Differences) -> str:
+    return (
+        f"averaged over {counted(len(found.methods), 'method')}, {counted(len(found.datasets), 'dataset')} "
+        f"and {counted(found.splits, 'split')}"
+    )
+
+
+def _damage_of_same(paired: pd.DataFrame, gain: Differences) -> Effect | None:
+    """Damage over the cells and splits of some gains; None if one of them has no damage."""
+    differences = paired.assign(difference=paired["complete"] - paired["restricted"])
+    values = differences.pivot_table(index=["method", "dataset"], columns="split", values="difference")
+    same = values.reindex(index=gain.values.index, columns=gain.values.columns)
+    return None if same.isna().to_numpy().any() else Effect.of(same.mean())
+
+
+def _by_verdict(effects: dict[str, Effect], what: Literal["damage", "gain"]) -> list[str]:
+    """List the methods of each verdict."""
     sentences = []
     for verdict, heading in _HEADINGS[what].items():
-        chosen = {each: effect for each, effect in effects.items() if effect.verdict == verdict}
-        if chosen:
-            parts = [
-                f"{name(each)} {effect.size if what == 'gain' and verdict == 'below' else effect}"
-                for each, effect in chosen.items()
-            ]
+        loss = what == "gain" and verdict == "below"
+        parts = [
+            f"{policy_name(method)} {effect.size if loss else effect}"
+            for method, effect in effects.items()
+            if effect.verdict == verdict
+        ]
+        if parts:
             sentences.append(f"{heading}: {', '.join(parts)}.")
     return sentences
 
@@ -146,16 +158,19 @@ def _extremes(
     most, least = max(printed.values()), min(printed.values())
     if most == least:
         return []
-    largest = [name(each) for each, value in printed.items() if value == most]
-    smallest = [name(each) for each, value in printed.items() if value == least]
+    largest, smallest = (
+        joined([name(each) for each, value in printed.items() if value == extreme])
+        for extreme in (most, least)
+    )
     average = f", on average over {number} {over}" if number > 1 else ""
     return [
-        f"Among {kind}s, the largest damage is that of {joined(largest)} ({number_text(most)}), the smallest "
-        f"that of {joined(smallest)} ({number_text(least)}){average}."
+        f"Among {kind}s, the largest damage is that of {largest} ({number_text(most)}), the smallest "
+        f"that of {smallest} ({number_text(least)}){average}."
     ]
 
 
-def _myopia(damage: Grid) -> list[str]:
+def _myopia(damage: Differences) -> list[str]:
+    """Compare myopic with non-myopic methods."""
     myopic = [method for method in damage.methods if kind_of(method) == "myopic"]
     planning = [method for method in damage.methods if kind_of(method) in ("intermediate", "terminal")]
     if not myopic or not planning:
@@ -174,29 +189,7 @@ def _myopia(damage: Grid) -> list[str]:
     ]
 
 
-def _overall_gain(gain: Grid, damage: Effect | None, restorer: str) -> str:
-    effect = gain.overall()
-    over = (
-        f"averaged over {counted(len(gain.methods), 'method')}, {counted(len(gain.datasets), 'dataset')} and "
-        f"{counted(gain.splits, 'split')}"
-    )
-    share = ""
-    if effect.verdict == "above" and damage is not None and damage.verdict == "above":
-        percent = 100 * effect.mean / damage.mean
-        share = f"; that is {percent:.0f}% of the damage of {number_text(damage.mean)}"
-    match effect.verdict:
-        case "above":
-            said = f"Restoration by {restorer} scores {effect} higher than restricted training"
-        case "below":
-            said = f"Restoration by {restorer} scores {effect.size} lower than restricted training"
-        case "unclear":
-            said = f"Restoration by {restorer} brings no clear gain over restricted training: it is {effect}"
-        case "unknown":
-            said = f"The gain of restoration by {restorer} is {effect}, from a single split"
-    return f"{said}, {over}{share}."
-
-
-def _counted_cells(gain: Grid) -> list[str]:
+def _counted_cells(gain: Differences) -> list[str]:
     """Count the cells in which restoring clearly helped or did harm."""
     verdicts = [Effect.of(row).verdict for _, row in gain.values.iterrows()]
     if "unknown" in verdicts or len(verdicts) < 2:
@@ -209,21 +202,19 @@ def _counted_cells(gain: Grid) -> list[str]:
 
 
 def _by_rate(mechanism: str, effects: dict[float, Effect]) -> str:
-    name = mechanism_name(mechanism)
     parts = joined([f"{effect} at rate {rate:g}" for rate, effect in effects.items()])
-    printed = [round(effect.mean, DIGITS) for effect in effects.values()]
-    steps = list(pairwise(printed))
+    steps = list(pairwise(round(effect.mean, DIGITS) for effect in effects.values()))
     trend = ""
     if steps and all(after > before for before, after in steps):
         trend = "; these means grow with the rate"
     elif steps and any(after < before for before, after in steps):
         trend = "; these means do not grow at every step"
-    return f"Under {name} the mean damage is {parts}{trend}."
+    return f"Under {mechanism_name(mechanism)} the mean damage is {parts}{trend}."
 
 
-def _left_out(grid: Grid) -> list[str]:
-    names = [policy_name(method) for method in grid.other_methods]
-    names += [dataset_name(dataset) for dataset in grid.other_datasets]
+def _left_out(found: Differences) -> list[str]:
+    names = [policy_name(method) for method in found.left_out_methods]
+    names += [dataset_name(dataset) for dataset in found.left_out_datasets]
     if not names:
         return []
     return [f"Left out of these means, because some of their cells are not there: {joined(names)}."]
@@ -231,13 +222,3 @@ def _left_out(grid: Grid) -> list[str]:
 
 def _names(methods: Iterable[str]) -> str:
     return joined([policy_name(method) for method in methods])
-
-
-def joined(words: list[str]) -> str:
-    """List words as a sentence does."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Put a number before a noun."""
-    return f"{number_text(number, 0)} {noun if number == 1 else plural or f'{noun}s'}"

@@ -1,4 +1,4 @@
-"""How far methods exceed the best fixed route, and how much missing data damage them (table 2)."""
+"""What fixed routes achieve (table 1), and how far methods exceed the best one (table 2)."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,37 @@ import pandas as pd
 from ascertain.analysis.bootstrap import standard_error
 from ascertain.analysis.damage import damage_and_gain, paired_scores
 from ascertain.analysis.results import Results, at_largest_budget
-from ascertain.analysis.route_structure import route_table
 from ascertain.analysis.setting import main_setting, narrowed
 from ascertain.errors import InputError
 from ascertain.reporting.names import without_baselines
+
+MEASURES = {"v_static": "V static", "sensitivity": "Δ route", "overlap": "ω route"}
+
+
+def route_table(results: Results) -> pd.DataFrame:
+    """Mean and standard error over splits of what fixed routes achieve at the largest budget (section 5.3).
+
+    Returns
+    -------
+    DataFrame
+        One row per dataset, by `v_static`, largest first: `budget`, `splits` and, for each of `v_static`,
+        `sensitivity` and `overlap`, its mean, standard error (`_se`) and rank (`_rank`, from 1 for the
+        largest; each is ranked on its own).
+    """
+    rows: list[dict[str, object]] = []
+    for dataset, part in at_largest_budget(results.routes).groupby("dataset"):
+        row = {"dataset": dataset, "budget": part["budget"].iloc[0], "splits": part["split"].nunique()}
+        for measure in MEASURES:
+            values = part[measure].dropna()
+            row |= {measure: values.mean(), f"{measure}_se": standard_error(values)}
+        rows.append(row)
+    if not rows:
+        raise InputError("the results hold no route structure: there is no routes.parquet, or it is empty")
+    table = pd.DataFrame(rows)
+    for measure in MEASURES:
+        ranks = table[measure].round(12).rank(ascending=False, method="min")
+        table[f"{measure}_rank"] = ranks.astype("Int64")
+    return table.sort_values("v_static", ascending=False, ignore_index=True)
 
 
 class Adaptivity(NamedTuple):
@@ -23,10 +50,10 @@ class Adaptivity(NamedTuple):
 
 
 def adaptivity(results: Results) -> Adaptivity:
-    """Compare each method on complete data with the static route, and with its damage.
+    """Each method's score on complete data, its margin over the static route, and its damage.
 
-    At the study's main setting (MCAR, p = 0.7 where it is there), state variants averaged, baselines left
-    out.
+    At the study's main setting (MCAR, p = 0.7 where the study has it), averaged over state variants, without
+    baselines.
 
     Returns
     -------
@@ -41,19 +68,20 @@ def adaptivity(results: Results) -> Adaptivity:
         raise InputError(
             "the results hold no dataset with a static route and a method on complete and on restricted data"
         )
-    means = cells.groupby("method")[["complete", "margin", "damage"]].mean()
-    errors = cells.groupby("method")[["complete_se", "margin_se", "damage_se"]].agg(_error_of_mean)
-    counts = cells.groupby("method")["dataset"].nunique().rename("datasets")
+    by_method = cells.groupby("method")
+    means = by_method[["complete", "margin", "damage"]].mean()
+    errors = by_method[["complete_se", "margin_se", "damage_se"]].agg(_error_of_mean)
+    counts = by_method["dataset"].nunique().rename("datasets")
     table = pd.concat([means, errors, counts], axis=1).reset_index()
     return Adaptivity(table.sort_values("damage", ignore_index=True), *correlations(cells))
 
 
 def adaptivity_cells(results: Results) -> pd.DataFrame:
-    """Give `complete`, `margin` over the static route and `damage` per dataset and method."""
+    """`complete`, `margin` over the static route and `damage`, with errors, by dataset and method."""
     part = narrowed(results, main_setting(results))
     cells = without_baselines(damage_and_gain(part, "family"))
-    routes = route_table(results)[["dataset", "v_static"]]
-    cells = cells.merge(routes, on="dataset").dropna(subset=["complete", "damage", "v_static"])
+    cells = cells.merge(route_table(results)[["dataset", "v_static"]], on="dataset")
+    cells = cells.dropna(subset=["complete", "damage", "v_static"])
     cells["margin"] = cells["complete"] - cells["v_static"]
     cells = cells.merge(_margin_errors(part), on=["dataset", "method"], how="left")
     kept = ["dataset", "method", *(f"{x}{e}" for x in ("complete", "margin", "damage") for e in ("", "_se"))]
@@ -61,7 +89,7 @@ def adaptivity_cells(results: Results) -> pd.DataFrame:
 
 
 def _margin_errors(results: Results) -> pd.DataFrame:
-    """Give the standard error of each margin, from the margins of the splits.
+    """Standard error of each margin, from the margins of the splits.
 
     A policy and the static route of a split share its rows and predictor, so their errors do not add up.
     """
@@ -73,10 +101,7 @@ def _margin_errors(results: Results) -> pd.DataFrame:
 
 
 def correlations(cells: pd.DataFrame) -> tuple[float, float]:
-    """Give Pearson's and Spearman's correlations of `margin` and `damage`.
-
-    NaN where there are fewer than three cells, or where all are alike.
-    """
+    """Pearson's and Spearman's correlations of `margin` and `damage`; NaN where they are not defined."""
     margin, damage = cells["margin"], cells["damage"]
     return _pearson(margin, damage), _pearson(_ranks(margin), _ranks(damage))
 
@@ -92,5 +117,5 @@ def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
 
 
 def _error_of_mean(errors: "pd.Series[float]") -> float:
-    """Give the standard error of a mean of independent estimates from theirs."""
+    """Standard error of a mean of independent estimates, from theirs."""
     return float(np.sqrt((errors**2).sum(skipna=False)) / len(errors))
