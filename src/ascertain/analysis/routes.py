@@ -7,8 +7,7 @@ import pandas as pd
 
 from ascertain.analysis.bootstrap import standard_error
 from ascertain.analysis.damage import damage_and_gain, paired_scores
-from ascertain.analysis.results import Results, at_largest_budget
-from ascertain.analysis.setting import main_setting, narrowed
+from ascertain.analysis.results import Results, at_largest_budget, main_setting, narrowed
 from ascertain.errors import InputError
 from ascertain.reporting.names import without_baselines
 

@@ -1,16 +1,15 @@
 """The tables of a study, for reading and for LaTeX (booktabs)."""
 
 import math
+import re
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 
 import pandas as pd
 
 from ascertain.analysis.damage import damage_and_gain
-from ascertain.analysis.results import Results
+from ascertain.analysis.results import Results, main_setting
 from ascertain.analysis.routes import MEASURES, adaptivity, route_table
-from ascertain.analysis.setting import main_setting
 from ascertain.errors import InputError
 from ascertain.reporting.names import (
     dataset_name,
@@ -34,36 +33,36 @@ _SPECIAL = {
     "^": r"\textasciicircum{}",
     "\n": " ",
 }
+_NUMBER = re.compile(r"[+-]?[\d.]+( ± [\d.]+)?")
+_ABOUT = ["Mechanism", "Rate", "Dataset", "Quantity"]
 
 
 def route_structure_table(results: Results) -> pd.DataFrame:
     """Table 1 for reading: a row per dataset, mean ± standard error, and the three ranks."""
     found = route_table(results)
-    columns: dict[str, object] = {
-        "Dataset": [dataset_name(name) for name in found["dataset"]],
-        "Budget": [f"{budget:g}" for budget in found["budget"]],
-    }
+    table = pd.DataFrame(
+        {"Dataset": found["dataset"].map(dataset_name), "Budget": found["budget"].map("{:g}".format)}
+    )
     for measure, title in MEASURES.items():
-        columns[title] = [_with_error(*pair) for pair in _with_errors(found, measure)]
+        table[title] = _with_errors(found, measure)
     ranks = found[[f"{measure}_rank" for measure in MEASURES]]
-    columns["Ranks (V, Δ, ω)"] = [
+    table["Ranks (V, Δ, ω)"] = [
         ", ".join(NOTHING if pd.isna(rank) else str(rank) for rank in row)
         for row in ranks.itertuples(index=False)
     ]
-    return pd.DataFrame(columns | {"Splits": found["splits"].to_list()})
+    return table.assign(Splits=found["splits"])
 
 
 def route_structure_latex(results: Results) -> str:
     """Table 1 as the paper prints it: three rankings side by side, each largest first."""
     found = route_table(results)
-    ranked = []
+    columns: list[list[str]] = []
     for measure in MEASURES:
-        by_value = found.sort_values(measure, ascending=False)
-        names = [latex_text(dataset_name(name)) for name in by_value["dataset"]]
-        ranked += [names, [_latex_with_error(*pair) for pair in _with_errors(by_value, measure)]]
+        ranked = found.sort_values(measure, ascending=False)
+        columns += [[dataset_name(name) for name in ranked["dataset"]], _with_errors(ranked, measure)]
     header = [f"\\multicolumn{{2}}{{c}}{{{title}}}" for title in _MEASURE_LATEX.values()]
     budgets = ", ".join(
-        f"{budget:g} for {latex_text(dataset_name(name))}"
+        f"{budget:g} for {latex_cell(dataset_name(name))}"
         for name, budget in zip(found["dataset"], found["budget"], strict=True)
     )
     caption = (
@@ -71,42 +70,34 @@ def route_structure_latex(results: Results) -> str:
         f"Mean $\\pm$ standard error over {_range_of(found['splits'], 'split')}, at each dataset's largest "
         f"budget: {budgets}."
     )
-    rows = [list(row) for row in zip(*ranked, strict=True)]
+    rows = list(zip(*columns, strict=True))
     return _latex_table(caption, "tab:route-structure", "lclclc", header, [rows])
 
 
 def adaptivity_table(results: Results) -> pd.DataFrame:
     """Table 2 for reading: a row per method, least damaged first."""
     found = adaptivity(results).table
-    return pd.DataFrame(
-        {
-            "Method": [policy_name(method) for method in found["method"]],
-            "Complete": [f"{value:.3f}" for value in found["complete"]],
-            "Margin over V static": [_signed(value) for value in found["margin"]],
-            "Damage": [_signed(value) for value in found["damage"]],
-            "Datasets": found["datasets"],
-        }
-    )
+    columns = {
+        "Method": found["method"].map(policy_name),
+        "Complete": found["complete"].map(_fixed),
+        "Margin over V static": found["margin"].map(_signed),
+        "Damage": found["damage"].map(_signed),
+    }
+    return pd.DataFrame({**columns, "Datasets": found["datasets"]})
 
 
 def adaptivity_latex(results: Results) -> str:
     """Table 2 as the paper prints it, with the correlations in its caption."""
-    found = adaptivity(results)
-    columns = [
-        [latex_text(policy_name(str(method))) for method in found.table["method"]],
-        [latex_number(value) for value in found.table["complete"]],
-        *([_signed_latex(value) for value in found.table[quantity]] for quantity in ("margin", "damage")),
-    ]
-    setting = main_setting(results)
+    found, setting = adaptivity(results), main_setting(results)
+    pearson, spearman = (latex_cell(_fixed(value, 2)) for value in (found.pearson, found.spearman))
     caption = (
         f"Complete-data score, its margin over the static route, and missingness damage under "
-        f"{latex_text(mechanism_name(setting.mechanism))} at $p={setting.rate:g}$, averaged over "
+        f"{latex_cell(mechanism_name(setting.mechanism))} at $p={setting.rate:g}$, averaged over "
         f"{_range_of(found.table['datasets'], 'dataset')} and over state variants. Between margin and damage "
-        f"across method--dataset cells, Pearson $r$ is {latex_number(found.pearson, decimals=2)} and "
-        f"Spearman $\\rho$ {latex_number(found.spearman, decimals=2)}."
+        f"across method--dataset cells, Pearson $r$ is {pearson} and Spearman $\\rho$ {spearman}."
     )
     header = ["Method", "Complete", f"Margin over {_MEASURE_LATEX['v_static']}", "Damage"]
-    rows = [list(row) for row in zip(*columns, strict=True)]
+    rows = adaptivity_table(results).drop(columns="Datasets").to_numpy().tolist()
     return _latex_table(caption, "tab:adaptivity", "lccc", header, [rows])
 
 
@@ -125,22 +116,21 @@ def damage_numbers(results: Results) -> pd.DataFrame:
 
 def damage_latex(results: Results) -> str:
     """Damage and gain of every policy, one table per mechanism."""
-    wide = _wide_damage(results)
-    header = ["$p$", "Dataset", "", *(_latex_heading(str(policy)) for policy in wide.columns)]
-    tables: list[str] = []
-    for mechanism, part in wide.groupby(level="Mechanism", sort=False):
-        rows = [
-            [f"${rate}$", latex_text(dataset), latex_text(quantity), *map(_signed_latex, values)]
-            for (_, rate, dataset, quantity), values in zip(part.index, part.to_numpy(), strict=True)
-        ]
-        by_rate = [list(group) for _, group in groupby(rows, key=lambda row: row[0])]
+    table = damage_table(results)
+    policies = list(table.columns.drop(_ABOUT))
+    header = ["$p$", "Dataset", "", *map(_latex_heading, policies)]
+    written: list[str] = []
+    for mechanism, part in table.groupby("Mechanism", sort=False):
         caption = (
             f"Missingness damage (complete $-$ restricted) and restoration gain (restored $-$ restricted) "
-            f"under {latex_text(str(mechanism))}, mean over splits."
+            f"under {latex_cell(str(mechanism))}, mean over splits."
         )
-        label, columns = f"tab:damage-{len(tables) + 1}", "rll" + "r" * len(wide.columns)
-        tables.append(_latex_table(caption, label, columns, header, by_rate, "scriptsize"))
-    return "\n".join(tables)
+        by_rate = [
+            rows.drop(columns="Mechanism").to_numpy().tolist() for _, rows in part.groupby("Rate", sort=False)
+        ]
+        label, columns = f"tab:damage-{len(written) + 1}", "rll" + "r" * len(policies)
+        written.append(_latex_table(caption, label, columns, header, by_rate, "scriptsize"))
+    return "\n".join(written)
 
 
 def _wide_damage(results: Results) -> pd.DataFrame:
@@ -171,24 +161,23 @@ def _wide_damage(results: Results) -> pd.DataFrame:
     )
     labels = pd.MultiIndex.from_tuples(
         [(mechanism_name(m), f"{rate:g}", dataset_name(dataset), what) for m, rate, dataset, what in order],
-        names=["Mechanism", "Rate", "Dataset", "Quantity"],
+        names=_ABOUT,
     )
     return wide.loc[order, list(policies)].set_axis(labels, axis=0).rename_axis(columns=None)
 
 
-def _signed(value: float) -> str:
-    rounded = round(value, 3) + 0.0  # no negative zero
-    return NOTHING if math.isnan(value) else f"{rounded:+.3f}"
+def _fixed(value: float, decimals: int = 3, sign: str = "") -> str:
+    rounded = round(value, decimals) + 0.0  # no negative zero
+    return NOTHING if math.isnan(value) else f"{rounded:{sign}.{decimals}f}"
 
 
-def _with_errors(table: pd.DataFrame, measure: str) -> "zip[tuple[float, float]]":
-    return zip(table[measure], table[f"{measure}_se"], strict=True)
+_signed = partial(_fixed, sign="+")
 
 
-def _with_error(mean: float, error: float) -> str:
-    if math.isnan(mean):
-        return NOTHING
-    return f"{mean:.3f}" if math.isnan(error) else f"{mean:.3f} ± {error:.3f}"
+def _with_errors(table: pd.DataFrame, measure: str) -> list[str]:
+    """Format means with their standard errors, where there are any."""
+    pairs = zip(table[measure], table[f"{measure}_se"], strict=True)
+    return [_fixed(mean) + ("" if math.isnan(mean + se) else f" ± {se:.3f}") for mean, se in pairs]
 
 
 def _range_of(counts: "pd.Series[int]", noun: str) -> str:
@@ -198,42 +187,23 @@ def _range_of(counts: "pd.Series[int]", noun: str) -> str:
     return f"{number} {noun}{'' if high == 1 else 's'}"
 
 
-def latex_text(text: str) -> str:
-    r"""Escape text for LaTeX.
+def latex_cell(text: str) -> str:
+    r"""Convert a cell for reading to LaTeX: numbers to mathematics, a dash to a dash, other text escaped.
 
     Examples
     --------
-    >>> print(latex_text("50% of a_b"))
-    50\% of a\_b
+    >>> print(latex_cell("50% of a_b"), latex_cell("+0.062"), latex_cell("0.700 ± 0.100"))
+    50\% of a\_b $+0.062$ $0.700 \pm 0.100$
     """
-    return "".join(_SPECIAL.get(character, character) for character in text)
-
-
-def latex_number(value: float, *, signed: bool = False, decimals: int = 3) -> str:
-    """Write a number for LaTeX; a dash where there is none.
-
-    Examples
-    --------
-    >>> latex_number(0.0616, signed=True), latex_number(float("nan"))
-    ('$+0.062$', '--')
-    """
-    rounded = round(value, decimals) + 0.0  # no negative zero
-    return "--" if math.isnan(value) else f"${rounded:{'+' if signed else ''}.{decimals}f}$"
-
-
-_signed_latex = partial(latex_number, signed=True)
-
-
-def _latex_with_error(mean: float, error: float) -> str:
-    if math.isnan(mean) or math.isnan(error):
-        return latex_number(mean)
-    return f"${mean:.3f} \\pm {error:.3f}$"
+    if _NUMBER.fullmatch(text):
+        return f"${text}$".replace("±", r"\pm")
+    return "--" if text == NOTHING else "".join(_SPECIAL.get(character, character) for character in text)
 
 
 def _latex_heading(policy: str) -> str:
     """Set a state variant below its method: columns of numbers are narrow."""
     method, bracket, state = policy.partition(" (")
-    return rf"\shortstack{{{latex_text(method)}\\({latex_text(state)}}}" if bracket else latex_text(policy)
+    return rf"\shortstack{{{latex_cell(method)}\\({latex_cell(state)}}}" if bracket else latex_cell(policy)
 
 
 def _latex_table(
@@ -244,8 +214,8 @@ def _latex_table(
     groups: Sequence[Sequence[Sequence[str]]],
     size: str = "footnotesize",
 ) -> str:
-    """Build a floating table from cells that are LaTeX already, with a rule between groups of rows."""
-    bodies = ["".join(f"{' & '.join(row)} \\\\\n" for row in rows) for rows in groups]
+    """Build a floating table of cells for reading, with a rule between groups of rows."""
+    bodies = ["".join(f"{' & '.join(map(latex_cell, row))} \\\\\n" for row in rows) for rows in groups]
     return (
         f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{{label}}}\n"
         f"{{\\{size}\n\\setlength{{\\tabcolsep}}{{3pt}}\n"

@@ -4,7 +4,8 @@ A name that is not listed here is its own label.
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from itertools import cycle
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -30,18 +31,31 @@ _DATASETS = {
     "magic": "MAGIC",
     "physionet2012": "PhysioNet 2012",
 }
+
+
+class _Method(NamedTuple):
+    """How a method is shown; its kind is that of the paper's figure 5: whether it plans, and its rewards."""
+
+    label: str
+    colour: str = MUTED
+    kind: Kind = "other"
+    two_states: bool = False
+
+
 _METHODS = {
-    "dime": "DIME",
-    "gdfs": "GDFS",
-    "aaco": "AACO",
-    "jafa": "JAFA",
-    "ol": "OL",
-    "odin": "ODIN",
-    "static": "static route",
-    "random": "random",
-    "sequential": "sequential",
-    "stop": "no acquisition",
+    "dime": _Method("DIME", "#1777AE", "myopic"),
+    "gdfs": _Method("GDFS", "#00825F", "myopic"),
+    "aaco": _Method("AACO", "#BB5300", "terminal"),
+    "jafa": _Method("JAFA", "#882255", "terminal", two_states=True),
+    "ol": _Method("OL", "#976800", "intermediate", two_states=True),
+    "odin": _Method("ODIN", "#6F69AF", "intermediate", two_states=True),
+    "static": _Method("static route"),
+    "random": _Method("random"),
+    "sequential": _Method("sequential"),
+    "stop": _Method("no acquisition"),
 }
+_BASELINES = ("static", "random", "sequential", "stop")
+_FURTHER_COLOURS = ("#A03C5A", "#3B6B3B", "#2F4B7C", "#8A6FBF", "#5B6770", "#C2571A")
 _MECHANISMS = {
     "mcar": "MCAR",
     "mar": "MAR",
@@ -50,29 +64,6 @@ _MECHANISMS = {
 }
 _RESTORERS = {"pvae": "PVAE", "hotdeck": "hot deck", "mean": "mean"}
 _METRICS = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
-
-# The colours of the paper's text.
-_COLOURS = {
-    "aaco": "#BB5300",
-    "dime": "#1777AE",
-    "gdfs": "#00825F",
-    "jafa": "#882255",
-    "ol": "#976800",
-    "odin": "#6F69AF",
-}
-_FURTHER_COLOURS = ("#A03C5A", "#3B6B3B", "#2F4B7C", "#8A6FBF", "#5B6770", "#C2571A")
-
-# The kinds of the paper's figure 5: whether a method plans, and what rewards it.
-_KINDS: dict[str, Kind] = {
-    "dime": "myopic",
-    "gdfs": "myopic",
-    "ol": "intermediate",
-    "odin": "intermediate",
-    "aaco": "terminal",
-    "jafa": "terminal",
-}
-_BASELINES = ("static", "random", "sequential", "stop")
-_TWO_STATES = ("jafa", "ol", "odin")
 
 
 def dataset_name(dataset: str) -> str:
@@ -85,10 +76,10 @@ def policy_name(method: str, state: str = "") -> str:
 
     A method with a single variant has no suffix.
     """
-    name = _METHODS.get(method, method)
+    shown = _METHODS.get(method, _Method(method))
     if state == "sm":
-        return f"{name} (s,m)"
-    return f"{name} (s)" if state == "s" and method in _TWO_STATES else name
+        return f"{shown.label} (s,m)"
+    return f"{shown.label} (s)" if state == "s" and shown.two_states else shown.label
 
 
 def with_policies(frame: pd.DataFrame) -> pd.DataFrame:
@@ -114,7 +105,7 @@ def metric_name(metric: str) -> str:
 
 def kind_of(method: str) -> Kind:
     """Kind of a method, by which the paper's figure 5 shades rows; `other` if it is not in the paper."""
-    return _KINDS.get(method, "other")
+    return _METHODS[method].kind if method in _METHODS else "other"
 
 
 def without_baselines(frame: pd.DataFrame) -> pd.DataFrame:
@@ -130,16 +121,15 @@ def only_baselines(frame: pd.DataFrame) -> pd.DataFrame:
 
 def in_order(kind: Literal["dataset", "method", "mechanism"], names: Iterable[str]) -> list[str]:
     """Distinct names in the order in which they are listed here, unknown ones last by alphabet."""
-    known = list({"dataset": _DATASETS, "method": _METHODS, "mechanism": _MECHANISMS}[kind])
+    known = {"dataset": [*_DATASETS], "method": [*_METHODS], "mechanism": [*_MECHANISMS]}[kind]
     return sorted(set(names), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 def colours(methods: Iterable[str]) -> dict[str, str]:
     """Colour of each method: the paper's, grey for baselines, distinct ones for others."""
     ordered = in_order("method", methods)
-    others = [name for name in ordered if name not in _COLOURS and name not in _BASELINES]
-    further = {name: _FURTHER_COLOURS[i % len(_FURTHER_COLOURS)] for i, name in enumerate(others)}
-    return {name: _COLOURS.get(name) or further.get(name, MUTED) for name in ordered}
+    further = cycle(_FURTHER_COLOURS)
+    return {name: _METHODS[name].colour if name in _METHODS else next(further) for name in ordered}
 
 
 def plain(text: str, most: int = 30) -> str:

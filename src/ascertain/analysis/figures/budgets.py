@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from ascertain.analysis.bootstrap import standard_error
 from ascertain.analysis.damage import Level, averaged
 from ascertain.analysis.figures.layout import Entry, canvas, legend_below, line
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import main_setting, narrowed
+from ascertain.analysis.results import Results, main_setting, narrowed
 from ascertain.errors import InputError
 from ascertain.reporting import names
 from ascertain.reporting.style import INK, MUTED

@@ -10,8 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from ascertain.analysis.compute import Compute, compute_comparison
 from ascertain.analysis.damage import damage_and_gain
 from ascertain.analysis.figures.layout import canvas, fill_panels, grid_shape, legend_below, line
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import Setting, at_setting, main_setting, narrowed
+from ascertain.analysis.results import Results, Setting, at_setting, main_setting, narrowed
 from ascertain.errors import InputError
 from ascertain.reporting.names import colours, in_order, panel_title, plain, policy_name
 

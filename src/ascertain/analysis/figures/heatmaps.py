@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 from ascertain.analysis.damage import ARMS, damage_and_gain
 from ascertain.analysis.figures.layout import canvas, ceil_div
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import Setting, at_setting, main_setting, narrowed
+from ascertain.analysis.results import Results, Setting, at_setting, main_setting, narrowed
 from ascertain.errors import InputError
 from ascertain.reporting.names import dataset_name, plain, policy_name, without_baselines
 from ascertain.reporting.style import INK

@@ -8,11 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
-from ascertain.analysis.damage import order_by_damage
+from ascertain.analysis.damage import (
+    is_damaged,
+    only_damaged,
+    order_by_damage,
+    recovery_cells,
+    recovery_slopes,
+)
 from ascertain.analysis.figures.layout import Entry, canvas, ceil_div, fill_panels, legend_below, line
-from ascertain.analysis.recovery import is_damaged, only_damaged, recovery_cells, recovery_slopes
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import main_setting
+from ascertain.analysis.results import Results, main_setting
 from ascertain.errors import InputError
 from ascertain.reporting.names import colours, in_order, mechanism_name, plain, with_policies
 from ascertain.reporting.style import GRID, INK, MUTED

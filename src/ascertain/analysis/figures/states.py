@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from ascertain.analysis.damage import ARMS, CELL, paired_scores
 from ascertain.analysis.figures.layout import canvas, ceil_div, legend_below, line
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import main_restorer
+from ascertain.analysis.results import Results, main_restorer
 from ascertain.errors import InputError
 from ascertain.reporting.names import colours, dataset_name, in_order, mechanism_name, plain, policy_name
 from ascertain.reporting.style import MUTED

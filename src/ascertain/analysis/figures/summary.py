@@ -18,8 +18,7 @@ from ascertain.analysis.figures.layout import (
     legend_below,
     line,
 )
-from ascertain.analysis.results import Results
-from ascertain.analysis.setting import Setting, at_setting, main_setting
+from ascertain.analysis.results import Results, Setting, at_setting, main_setting
 from ascertain.errors import InputError
 from ascertain.reporting import names
 from ascertain.reporting.style import GRID, INK, MUTED

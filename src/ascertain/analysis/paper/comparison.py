@@ -11,12 +11,10 @@ import pandas as pd
 from scipy import stats
 
 from ascertain.analysis.compute import Compute, compute_comparison
-from ascertain.analysis.damage import damage_and_gain, paired_scores
+from ascertain.analysis.damage import damage_and_gain, is_damaged, paired_scores
 from ascertain.analysis.paper import numbers as paper
-from ascertain.analysis.recovery import is_damaged
-from ascertain.analysis.results import Results, at_largest_budget
+from ascertain.analysis.results import PAPER_SETTING, Results, at_largest_budget, narrowed
 from ascertain.analysis.routes import MEASURES, adaptivity, adaptivity_cells, correlations, route_table
-from ascertain.analysis.setting import PAPER_SETTING, narrowed
 from ascertain.errors import InputError
 from ascertain.reporting.names import dataset_name, in_order, kind_of, policy_name
 
@@ -78,14 +76,11 @@ class _Ours:
     def main(self) -> Results:
         """The cells of the paper's main figure and table 2."""
         part = narrowed(self.results, PAPER_SETTING)
-        datasets, methods = (
-            part.results[column].isin(list(known))
-            for column, known in (("dataset", paper.ROUTES), ("method", paper.METHODS))
-        )
-        part = replace(part, results=part.results[datasets & methods])
-        if not (part.results["treatment"] == "restricted").any():
+        cells = part.results[part.results["dataset"].isin(list(paper.ROUTES))]
+        cells = cells[cells["method"].isin(list(paper.METHODS))]
+        if not (cells["treatment"] == "restricted").any():
             raise InputError("the results hold no restricted cell of the paper's under MCAR at p = 0.7")
-        return part
+        return replace(part, results=cells)
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -134,16 +129,8 @@ def compare_with_paper(results: Results) -> pd.DataFrame:
         study is not the paper's: other datasets in a mean, shortened training, other hardware.
     """
     parts: tuple[Callable[[_Ours], Iterable[_Claim]], ...] = (
-        _route_claims,
-        _route_orders,
-        _method_claims,
-        _correlation_claims,
-        _method_order,
-        _cube_nm_claims,
-        _method_statements,
-        _dataset_statements,
-        _restoration_statement,
-        _compute_claims,
+        *(_route_claims, _route_orders, _method_claims, _correlation_claims, _method_order, _cube_nm_claims),
+        *(_method_statements, _dataset_statements, _restoration_statement, _compute_claims),
     )
     ours = _Ours(results)
     blocked = "training was shortened" if bool(results.results["shortened"].any()) else ""
@@ -173,11 +160,11 @@ def _route_claims(ours: _Ours) -> Iterator[_Claim]:
 
 
 def _route_orders(ours: _Ours) -> Iterator[_Claim]:
-    for measure in MEASURES:
+    names = [dataset_name(name) for name in ours.routes["dataset"]]
+    for measure, title in MEASURES.items():
         theirs = [getattr(paper.ROUTES[name], measure).mean for name in ours.routes["dataset"]]
-        names = [dataset_name(name) for name in ours.routes["dataset"]]
-        title = f"order of datasets by {MEASURES[measure]} (table 1)"
-        yield from _order(title, f"{len(names)} datasets", names, list(ours.routes[measure]), theirs)
+        claim = _Claim(f"order of datasets by {title} (table 1)", f"{len(names)} datasets")
+        yield from _compare_orders(claim, names, list(ours.routes[measure]), theirs)
 
 
 def _method_claims(ours: _Ours) -> Iterator[_Claim]:
@@ -206,8 +193,9 @@ def _method_order(ours: _Ours) -> Iterator[_Claim]:
     damage = ours.cells.groupby("method")["damage"].mean()
     names = [policy_name(str(method)) for method in damage.index]
     theirs = [paper.METHODS[str(method)].damage for method in damage.index]
-    for row in _order("order of methods by damage (figure 5)", ours.where, names, list(damage), theirs):
-        yield row._replace(blocked=_other_datasets(ours.cells) or ours.other_methods())
+    blocked = _other_datasets(ours.cells) or ours.other_methods()
+    claim = _Claim("order of methods by damage (figure 5)", ours.where, blocked=blocked)
+    yield from _compare_orders(claim, names, list(damage), theirs)
 
 
 def _cube_nm_claims(ours: _Ours) -> Iterator[_Claim]:
@@ -288,8 +276,8 @@ def _compute_claims(ours: _Ours) -> Iterator[_Claim]:
         yield _Claim(f"{what} (appendix B.3)", f"{len(pairs)} pairs", value, paper=theirs, blocked=blocked)
 
 
-def _order(
-    what: str, where: str, names: list[str], ours: list[float], theirs: list[float]
+def _compare_orders(
+    claim: _Claim, names: list[str], ours: list[float], theirs: list[float]
 ) -> Iterator[_Claim]:
     """Compare two orders by Kendall's tau: they agree if it is 1, or too large for chance (5%, one-sided)."""
     if len(names) < 3 or not np.isfinite(ours).all():
@@ -299,7 +287,7 @@ def _order(
     mine, papers = (", ".join(names[i] for i in np.argsort(values)[::-1]) for values in (ours, theirs))
     note = f"ours is Kendall's tau, Spearman's rho is {rho:.2f}; ours: {mine}; the paper's: {papers}"
     holds = bool(tau.statistic > 1 - 1e-9 or tau.pvalue < 0.05)
-    yield _Claim(what, where, float(tau.statistic), note=note, holds=holds)
+    yield claim._replace(ours=float(tau.statistic), note=note, holds=holds)
 
 
 def _by_damage(cells: pd.DataFrame, by: str) -> list[str]:

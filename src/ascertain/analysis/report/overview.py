@@ -37,19 +37,21 @@ class Sources:
 def describe_run(found: Results) -> list[Fact]:
     """List what was run, from the rows themselves; the study file only says what was planned."""
     study, results = found.study, found.results
-    datasets = in_order("dataset", results["dataset"])
+    datasets, methods = in_order("dataset", results["dataset"]), in_order("method", results["method"])
+    treatments = set(results["treatment"])
     hidden = results[results["mechanism"] != ""]
+    budgets = {name: _listed(part.unique()) for name, part in results.groupby("dataset")["budget"]}
     facts = [
         Fact("Study", str(study["name"])) if study.get("name") else None,
         Fact("Datasets", ", ".join(map(dataset_name, datasets))),
-        Fact("Methods", ", ".join(_policies(results))),
-        Fact("Treatments", ", ".join(sorted(set(results["treatment"]), key=_treatment_order))),
+        Fact("Methods", ", ".join(_variants(results, each) for each in methods)),
+        Fact("Treatments", ", ".join(sorted(treatments, key=[*ARMS, *sorted(treatments)].index))),
         _named("Restorers", sorted(set(results["restorer"]) - {""}), restorer_name),
         _named("Mechanisms", in_order("mechanism", hidden["mechanism"]), mechanism_name),
         _distinct("Missingness rates", hidden["rate"]),
         _distinct("Splits", results["split"]),
         _distinct("Protocol", results["protocol"]),
-        Fact("Evaluation budgets", "; ".join(_budgets(results, each) for each in datasets)),
+        Fact("Evaluation budgets", "; ".join(f"{dataset_name(each)}: {budgets[each]}" for each in datasets)),
         Fact("Cells", _progress(found)),
         _seconds(found.timings),
         _distinct("Device", results["device"]),
@@ -75,14 +77,14 @@ def trace_sources(results: Results) -> Sources:
     """Collect versions and machines from the rows, and hash the files that they were read from."""
     folder, timings = results.folder, results.timings
     times = sorted({str(time) for time in timings["finished"].dropna()} - {""})
-    when = times[:1] if len(times) == 1 else [f"{times[0]} (first) to {times[-1]} (last)"] if times else []
+    when = f"{times[0]} (first) to {times[-1]} (last)" if len(times) > 1 else "".join(times)
     facts = [
         _distinct("ascertain", timings["version"]),
         _distinct("JAX", timings["jax"]),
         _distinct("Device", results.results["device"]),
         _distinct("Replicates side by side", results.results["width"]),
         _distinct("Host", timings["host"]),
-        *(Fact("Finished", text) for text in when),
+        Fact("Finished", when) if when else None,
     ]
     rows = [
         [Cell(name), Cell(number_text(path.stat().st_size, 0), number=True), Cell(file_hash(path))]
@@ -115,38 +117,25 @@ def _planned_cells(file: Path) -> int | None:
 
 def _distinct(label: str, column: "pd.Series[Any]") -> Fact | None:
     """List the distinct values of a column; None if there are none."""
-    texts = _texts(column.dropna().unique())
-    return Fact(label, ", ".join(texts)) if texts else None
+    text = _listed(column.dropna().unique())
+    return Fact(label, text) if text else None
 
 
-def _texts(values: Iterable[Any]) -> list[str]:
-    """Values as texts, in order: numbers by size, names by alphabet."""
+def _listed(values: Iterable[Any]) -> str:
+    """List values in order: numbers by size, names by alphabet."""
     kept = sorted(value for value in values if value != "")
-    return [f"{value:g}" if isinstance(value, float) else str(value) for value in kept]
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in kept)
 
 
 def _named(label: str, keys: Iterable[str], name: Callable[[str], str]) -> Fact | None:
-    names = [name(key) for key in keys]
-    return Fact(label, ", ".join(names)) if names else None
+    text = ", ".join(name(key) for key in keys)
+    return Fact(label, text) if text else None
 
 
-def _policies(results: pd.DataFrame) -> list[str]:
-    """Label each method, with its state variants where it has several."""
-    texts = []
-    for method in in_order("method", results["method"]):
-        states = sorted(set(results.loc[results["method"] == method, "state"]))
-        variants = [policy_name(method, state) for state in states]
-        texts.append(" and ".join(variants) if len(states) > 1 else policy_name(method))
-    return texts
-
-
-def _treatment_order(treatment: str) -> tuple[int, str]:
-    return (ARMS.index(treatment) if treatment in ARMS else len(ARMS), treatment)
-
-
-def _budgets(results: pd.DataFrame, dataset: str) -> str:
-    found = results.loc[results["dataset"] == dataset, "budget"].unique()
-    return f"{dataset_name(dataset)}: {', '.join(_texts(found))}"
+def _variants(results: pd.DataFrame, method: str) -> str:
+    """Label a method, with its state variants where it has several."""
+    states = sorted(set(results.loc[results["method"] == method, "state"]))
+    return " and ".join(policy_name(method, s) for s in states) if len(states) > 1 else policy_name(method)
 
 
 def _progress(found: Results) -> str:
