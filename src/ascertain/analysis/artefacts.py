@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -30,22 +30,13 @@ from ascertain.reporting.style import save_figure
 class Artefact:
     """A figure or a table that can be made from the results of a study.
 
-    Parameters
-    ----------
-    name
-        The name that users type.
-    summary
-        What it shows, in a sentence.
-    make
-        Draws the figure, or makes the table for reading; raises `InputError` where the results lack what it
-        needs.
-    numbers, latex
-        For tables: the same as numbers, and in LaTeX.
+    `make` draws the figure or makes the table for reading, and raises `InputError` where the results lack
+    what it needs. Tables also have `numbers` and `latex`.
     """
 
     name: str
     summary: str
-    make: Callable[[Results], Figure | pd.DataFrame]
+    make: Callable[[Results], Any]
     numbers: Callable[[Results], pd.DataFrame] | None = None
     latex: Callable[[Results], str] | None = None
 
@@ -57,7 +48,7 @@ class Artefact:
     def write(self, results: Results, folder: Path) -> list[Path]:
         """Write a figure as PNG and PDF, a table as CSV and LaTeX."""
         if self.numbers is None or self.latex is None:
-            return save_figure(partial(self._draw, results), folder, self.name)
+            return save_figure(lambda: self.make(results), folder, self.name)
         texts = {
             folder / f"{self.name}.csv": self.numbers(results).to_csv(index=False, lineterminator="\n"),
             folder / f"{self.name}.tex": self.latex(results),
@@ -66,11 +57,6 @@ class Artefact:
             with replacing(path) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
         return list(texts)
-
-    def _draw(self, results: Results) -> Figure:
-        figure = self.make(results)
-        assert isinstance(figure, Figure)
-        return figure
 
 
 def _draw_exact(draw: Callable[..., Figure], results: Results) -> Figure:

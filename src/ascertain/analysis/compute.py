@@ -16,7 +16,12 @@ _BY_VAE = "pvae"  # restores with the PVAE of the restricted data
 
 
 class Compute(NamedTuple):
-    """Seconds of restricted and restored training, pair by pair, and the paper's summary of them."""
+    """Seconds of restricted and restored training, pair by pair, and the paper's summary of them.
+
+    The pairs have one row per dataset, mechanism, rate, split, device, restorer, method and state: seconds
+    `restricted` and `restored`, their `ratio`, and `amortised`, the part of `restored` that goes into
+    restoring.
+    """
 
     pairs: pd.DataFrame
     median_ratio: float
@@ -43,13 +48,6 @@ def compute_comparison(results: Results) -> Compute:
     A policy is charged its own fitting and evaluation and an equal share of what it uses together with
     others: pretraining with the method's other state variant; the PVAE and the restored tables with every
     policy that uses them. Compilation is not charged. Pairs are of one kind of device, without baselines.
-
-    Returns
-    -------
-    Compute
-        Its `pairs` have one row per dataset, mechanism, rate, split, device, restorer, method and state:
-        seconds `restricted` and `restored`, their `ratio`, and `amortised`, the part of `restored` that goes
-        into restoring.
     """
     timings = results.timings.dropna(subset="seconds")
     fits = without_baselines(timings[timings["stage"] == "fit"])[[*_TREATED, *_POLICY, "seconds"]]

@@ -59,11 +59,8 @@ def damage_and_gain(results: Results, level: Level = "family") -> pd.DataFrame:
 def paired_scores(results: Results, level: Level = "family") -> pd.DataFrame:
     """Put the scores of the treatments beside each other, split by split.
 
-    Returns
-    -------
-    DataFrame
-        One row per restricted cell and restorer, with the columns `complete`, `restricted` and `restored`:
-        NaN in a column means that the cell has none of that treatment in any split.
+    One row per restricted cell and restorer, with the columns `complete`, `restricted` and `restored`: NaN in
+    a column means that the cell has none of that treatment in any split.
     """
     scores = averaged(results.scores, level)
     arms = {arm: scores[scores["treatment"] == arm].rename(columns={"score": arm}) for arm in ARMS}
@@ -131,14 +128,10 @@ def _summary(scores: pd.DataFrame, n: int) -> pd.DataFrame:
 def recovery_slopes(results: Results) -> pd.DataFrame:
     """Fit gain = slope x damage through the origin, over datasets and rates.
 
-    The protocol says which cells enter (`ray_fit`): those with damage of at least 0.01, or all.
-
-    Returns
-    -------
-    DataFrame
-        One row per method, state variant, mechanism and restorer: `slope` with its 95% bootstrap interval
-        over cells (`slope_low`, `slope_high`), NaN without a cell to fit; `fitted`, the number of cells that
-        entered; `damaged`, the number with damage of at least 0.01; `cells`, all of them.
+    The protocol says which cells enter (`ray_fit`): those with damage of at least 0.01, or all. One row per
+    method, state variant, mechanism and restorer: `slope` with its 95% bootstrap interval over cells
+    (`slope_low`, `slope_high`), NaN without a cell to fit; and the numbers of cells that were `fitted`, that
+    are `damaged` by at least 0.01, and of all `cells`.
     """
     by = ["method", "state", "mechanism", "restorer"]
     columns = [*by, "slope", "slope_low", "slope_high", "fitted", "damaged", "cells"]

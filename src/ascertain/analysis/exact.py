@@ -69,11 +69,8 @@ def check_regrets(table: pd.DataFrame) -> None:
 def regret_summary(table: pd.DataFrame) -> pd.DataFrame:
     """Regret of each approach with full planning, and the training size that suffices.
 
-    Returns
-    -------
-    DataFrame
-        One row per `d, budget, rate, approach`: `regret` is the mean at the largest size, `zero_from` the
-        smallest size from which on every replicate has zero regret (missing if there is none).
+    One row per `d, budget, rate, approach`: `regret` is the mean at the largest size, `zero_from` the
+    smallest size from which on every replicate has zero regret (missing if there is none).
     """
     arm = ["d", "budget", "rate", "approach"]
     full = table[table["horizon"] == table["budget"]]

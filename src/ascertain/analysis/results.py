@@ -45,29 +45,14 @@ class Results:
     """What a study has found so far.
 
     Tables that the study has not written are empty, with the columns that they would have.
-
-    Parameters
-    ----------
-    folder
-        Where it was read from.
-    study
-        The study file.
-    results
-        One row per cell and budget, with the scores.
-    timings
-        One row per piece of work, with the seconds that it took.
-    routes
-        One row per dataset, split and budget: what fixed routes achieve.
-    acquisitions
-        One row per cell, step and action: the share of rows that take it, at the largest budget.
     """
 
     folder: Path
-    study: dict[str, Any]
-    results: pd.DataFrame
-    timings: pd.DataFrame
-    routes: pd.DataFrame
-    acquisitions: pd.DataFrame
+    study: dict[str, Any]  # the study file
+    results: pd.DataFrame  # per cell and budget: the scores
+    timings: pd.DataFrame  # per piece of work: its seconds
+    routes: pd.DataFrame  # per dataset, split and budget: what fixed routes achieve
+    acquisitions: pd.DataFrame  # per cell, step and action: share of rows that take it, at the largest budget
 
     @property
     def protocol(self) -> str:
@@ -87,13 +72,10 @@ class Results:
 
 
 def read_results(folder: str | Path) -> Results:
-    """Read the results of a study, which may still be running.
+    """Read the results of a study, which may still be running, from its folder.
 
-    Parameters
-    ----------
-    folder
-        The results folder: `results.parquet` and, where they exist, `study.toml`, `timings.parquet`,
-        `routes.parquet` and `acquisitions.parquet`.
+    That holds `results.parquet` and, where they exist, `study.toml`, `timings.parquet`, `routes.parquet` and
+    `acquisitions.parquet`.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -112,9 +94,8 @@ def at_largest_budget(frame: pd.DataFrame) -> pd.DataFrame:
 
 def empty_table(name: str) -> pd.DataFrame:
     """One of the tables, without rows."""
-    return pd.DataFrame(
-        {column: pd.Series(dtype=_DTYPES.get(column, "float64")) for column in _COLUMNS[name]}
-    )
+    dtypes = {column: _DTYPES.get(column, "float64") for column in _COLUMNS[name]}
+    return pd.DataFrame({column: pd.Series(dtype=dtype) for column, dtype in dtypes.items()})
 
 
 class Setting(NamedTuple):
@@ -139,12 +120,7 @@ PAPER_SETTING = Setting("mcar", _MAIN_RATE, "pvae")
 def main_setting(results: Results, rate: float = _MAIN_RATE) -> Setting:
     """Find the paper's main setting, MCAR at 0.7 with the PVAE, or the closest that the study has.
 
-    Parameters
-    ----------
-    results
-        The results.
-    rate
-        The preferred rate; a study without it is shown at its largest rate.
+    A study without the preferred rate is shown at its largest.
     """
     hidden = results.scores[results.scores["mechanism"] != ""]
     if hidden.empty:

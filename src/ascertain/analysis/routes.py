@@ -17,12 +17,9 @@ MEASURES = {"v_static": "V static", "sensitivity": "Δ route", "overlap": "ω ro
 def route_table(results: Results) -> pd.DataFrame:
     """Mean and standard error over splits of what fixed routes achieve at the largest budget (section 5.3).
 
-    Returns
-    -------
-    DataFrame
-        One row per dataset, by `v_static`, largest first: `budget`, `splits` and, for each of `v_static`,
-        `sensitivity` and `overlap`, its mean, standard error (`_se`) and rank (`_rank`, from 1 for the
-        largest; each is ranked on its own).
+    One row per dataset, by `v_static`, largest first: `budget`, `splits` and, for each of `v_static`,
+    `sensitivity` and `overlap`, its mean, standard error (`_se`) and rank (`_rank`, from 1 for the largest;
+    each is ranked on its own).
     """
     rows: list[dict[str, object]] = []
     for dataset, part in at_largest_budget(results.routes).groupby("dataset"):
@@ -41,10 +38,14 @@ def route_table(results: Results) -> pd.DataFrame:
 
 
 class Adaptivity(NamedTuple):
-    """Table 2, and the correlations in its caption."""
+    """Table 2, and the correlations in its caption.
+
+    The table has one row per method, by damage, smallest first: means over datasets of `complete`, `margin`
+    and `damage`, their standard errors (`_se`, from those of the datasets), and the number of `datasets`.
+    """
 
     table: pd.DataFrame
-    pearson: float  # between margin and damage over the cells; NaN where it is not defined
+    pearson: float  # between margin and damage, over cells of method and dataset; NaN where not defined
     spearman: float
 
 
@@ -53,14 +54,6 @@ def adaptivity(results: Results) -> Adaptivity:
 
     At the study's main setting (MCAR, p = 0.7 where the study has it), averaged over state variants, without
     baselines.
-
-    Returns
-    -------
-    table
-        One row per method, by damage, smallest first: means over datasets of `complete`, `margin` and
-        `damage`, their standard errors (`_se`, from those of the datasets), and the number of `datasets`.
-    pearson, spearman
-        The correlations between margin and damage over all cells of method and dataset.
     """
     cells = adaptivity_cells(results)
     if cells.empty:

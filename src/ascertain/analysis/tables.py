@@ -11,14 +11,7 @@ from ascertain.analysis.damage import damage_and_gain
 from ascertain.analysis.results import Results, main_setting
 from ascertain.analysis.routes import MEASURES, adaptivity, route_table
 from ascertain.errors import InputError
-from ascertain.reporting.names import (
-    dataset_name,
-    in_order,
-    mechanism_name,
-    policy_name,
-    restorer_name,
-    with_policies,
-)
+from ascertain.reporting import names
 from ascertain.reporting.tables import NOTHING
 
 _MEASURE_LATEX = {
@@ -41,7 +34,7 @@ def route_structure_table(results: Results) -> pd.DataFrame:
     """Table 1 for reading: a row per dataset, mean ± standard error, and the three ranks."""
     found = route_table(results)
     table = pd.DataFrame(
-        {"Dataset": found["dataset"].map(dataset_name), "Budget": found["budget"].map("{:g}".format)}
+        {"Dataset": found["dataset"].map(names.dataset_name), "Budget": found["budget"].map("{:g}".format)}
     )
     for measure, title in MEASURES.items():
         table[title] = _with_errors(found, measure)
@@ -59,10 +52,10 @@ def route_structure_latex(results: Results) -> str:
     columns: list[list[str]] = []
     for measure in MEASURES:
         ranked = found.sort_values(measure, ascending=False)
-        columns += [[dataset_name(name) for name in ranked["dataset"]], _with_errors(ranked, measure)]
+        columns += [[names.dataset_name(name) for name in ranked["dataset"]], _with_errors(ranked, measure)]
     header = [f"\\multicolumn{{2}}{{c}}{{{title}}}" for title in _MEASURE_LATEX.values()]
     budgets = ", ".join(
-        f"{budget:g} for {latex_cell(dataset_name(name))}"
+        f"{budget:g} for {latex_cell(names.dataset_name(name))}"
         for name, budget in zip(found["dataset"], found["budget"], strict=True)
     )
     caption = (
@@ -78,7 +71,7 @@ def adaptivity_table(results: Results) -> pd.DataFrame:
     """Table 2 for reading: a row per method, least damaged first."""
     found = adaptivity(results).table
     columns = {
-        "Method": found["method"].map(policy_name),
+        "Method": found["method"].map(names.policy_name),
         "Complete": found["complete"].map(_fixed),
         "Margin over V static": found["margin"].map(_signed),
         "Damage": found["damage"].map(_signed),
@@ -92,7 +85,7 @@ def adaptivity_latex(results: Results) -> str:
     pearson, spearman = (latex_cell(_fixed(value, 2)) for value in (found.pearson, found.spearman))
     caption = (
         f"Complete-data score, its margin over the static route, and missingness damage under "
-        f"{latex_cell(mechanism_name(setting.mechanism))} at $p={setting.rate:g}$, averaged over "
+        f"{latex_cell(names.mechanism_name(setting.mechanism))} at $p={setting.rate:g}$, averaged over "
         f"{_range_of(found.table['datasets'], 'dataset')} and over state variants. Between margin and damage "
         f"across method--dataset cells, Pearson $r$ is {pearson} and Spearman $\\rho$ {spearman}."
     )
@@ -135,35 +128,32 @@ def damage_latex(results: Results) -> str:
 
 def _wide_damage(results: Results) -> pd.DataFrame:
     """Put policies into columns; a row for the damage, and one for the gain by each restorer."""
-    cells = with_policies(damage_numbers(results))
+    cells = names.with_policies(damage_numbers(results))
     policies = dict.fromkeys(
-        policy_name(method, state)
-        for method in in_order("method", cells["method"])
+        names.policy_name(method, state)
+        for method in names.in_order("method", cells["method"])
         for state in sorted(cells.loc[cells["method"] == method, "state"].unique())
     )
     # The damage is the same whatever restores, but for splits in which a restorer is not finished.
-    most = cells.sort_values("splits", kind="stable").drop_duplicates(
-        ["dataset", "policy", "mechanism", "rate"], keep="last"
-    )
+    cell = ["dataset", "policy", "mechanism", "rate"]
+    most = cells.sort_values("splits", kind="stable").drop_duplicates(cell, keep="last")
     gains = cells.dropna(subset="gain")
-    restored = [f"gain ({restorer_name(name)})" for name in gains["restorer"]]
-    by_quantity = pd.concat(
-        [
-            most.assign(Quantity="damage", value=most["damage"]),
-            gains.assign(Quantity=restored, value=gains["gain"]),
-        ]
-    )
+    restored = [f"gain ({names.restorer_name(name)})" for name in gains["restorer"]]
+    damage = most.assign(Quantity="damage", value=most["damage"])
+    gain = gains.assign(Quantity=restored, value=gains["gain"])
     about = ["mechanism", "rate", "dataset", "Quantity"]
-    wide = by_quantity.pivot(index=about, columns="policy", values="value")
-    mechanisms, datasets = in_order("mechanism", cells["mechanism"]), in_order("dataset", cells["dataset"])
+    wide = pd.concat([damage, gain]).pivot(index=about, columns="policy", values="value")
+    mechanisms = names.in_order("mechanism", cells["mechanism"])
+    datasets = names.in_order("dataset", cells["dataset"])
     order = sorted(
         wide.index, key=lambda row: (mechanisms.index(row[0]), row[1], datasets.index(row[2]), row[3])
     )
-    labels = pd.MultiIndex.from_tuples(
-        [(mechanism_name(m), f"{rate:g}", dataset_name(dataset), what) for m, rate, dataset, what in order],
-        names=_ABOUT,
-    )
-    return wide.loc[order, list(policies)].set_axis(labels, axis=0).rename_axis(columns=None)
+    labels = [
+        (names.mechanism_name(mechanism), f"{rate:g}", names.dataset_name(dataset), quantity)
+        for mechanism, rate, dataset, quantity in order
+    ]
+    wide = wide.loc[order, list(policies)].rename_axis(columns=None)
+    return wide.set_axis(pd.MultiIndex.from_tuples(labels, names=_ABOUT), axis=0)
 
 
 def _fixed(value: float, decimals: int = 3, sign: str = "") -> str:

@@ -71,12 +71,7 @@ def data_uri(figure: Figure) -> str:
 def draw_frequencies(shares: pd.DataFrame, title: str) -> Figure:
     """Draw the share of rows that take each action at each step, without the actions that are never taken.
 
-    Parameters
-    ----------
-    shares
-        The table of `ascertain.evaluation.curves.frequency_table`: `step`, `action`, `share`.
-    title
-        Title of the figure.
+    `shares` is a table of `ascertain.evaluation.curves.frequency_table`: `step`, `action`, `share`.
     """
     table = shares.pivot(index="action", columns="step", values="share")
     table = table.reindex(pd.unique(shares["action"]))

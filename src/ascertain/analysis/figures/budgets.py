@@ -25,11 +25,8 @@ _LINES: dict[str, dict[str, Any]] = {
 def budget_curves(results: Results, level: Level = "variant") -> pd.DataFrame:
     """Mean score at each budget.
 
-    Returns
-    -------
-    DataFrame
-        One row per dataset, method, state ('' for families), treatment, restorer, mechanism, rate and
-        budget: `score`, its standard error over splits (`score_se`) and the number of `splits`.
+    One row per dataset, method, state ('' for families), treatment, restorer, mechanism, rate and budget:
+    `score`, its standard error over splits (`score_se`) and the number of `splits`.
     """
     scores = averaged(results.results.dropna(subset="score"), level)
     curve = ["dataset", "method", "state", "treatment", "restorer", "mechanism", "rate", "budget"]

@@ -39,17 +39,7 @@ _AVAILABILITY = np.array([list(row) for row in _INSTANCES]) == "1"
 
 
 def draw_exact_figures(table: pd.DataFrame, sweep: Sweep, folder: Path) -> list[Path]:
-    """Write `exact-study`, `exact-collapse`, `planning-effect` and `availability` as PNG and PDF.
-
-    Parameters
-    ----------
-    table
-        The study's regrets.
-    sweep
-        What was studied.
-    folder
-        Where to write.
-    """
+    """Write `exact-study`, `exact-collapse`, `planning-effect` and `availability` as PNG and PDF."""
     check_regrets(table)
     figures: dict[str, Callable[[], Figure]] = {
         "exact-study": partial(exact_study, table, sweep),
@@ -127,12 +117,13 @@ def planning_effect() -> Figure:
     cells, values = figure.subplots(1, 2)
     _draw_instance(cells, missing)
     rows = [(k, action) for k in (1, 2) for action in names]
-    for y, (k, action) in zip((3.4, 2.6, 1.4, 0.6), rows, strict=True):
+    heights = (3.4, 2.6, 1.4, 0.6)
+    for y, (k, action) in zip(heights, rows, strict=True):
         trained, true = training[k - 1, 0, action], evaluation[k - 1, 0, action]
         values.plot([trained, true], [y, y], color=INK, linewidth=0.8)
         values.plot(true, y, "o", color=INK, markersize=4 if trained != true else 2.5, zorder=3)
         values.plot(trained, y, "o", color=INK, markerfacecolor="white", markersize=5.5, zorder=2)
-    values.set_yticks((3.4, 2.6, 1.4, 0.6), [f"$k = {k}$: acquire $x_{action + 1}$" for k, action in rows])
+    values.set_yticks(heights, [f"$k = {k}$: acquire $x_{action + 1}$" for k, action in rows])
     values.set_xticks((0.5, 0.75, 1.0))
     values.set_xlim(0.46, 1.04)
     values.set_ylim(0.1, 3.9)

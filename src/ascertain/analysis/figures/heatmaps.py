@@ -26,11 +26,8 @@ Maps = dict[str, pd.DataFrame]  # by treatment: shares, actions x steps
 def mean_shares(results: Results) -> pd.DataFrame:
     """Share of rows that take each action at each step, averaged over splits.
 
-    Returns
-    -------
-    DataFrame
-        One row per dataset, method, state, treatment, restorer, mechanism, rate, step and action: `share`.
-        Actions that nobody takes at a step have no row there.
+    One row per dataset, method, state, treatment, restorer, mechanism, rate, step and action: `share`.
+    Actions that nobody takes at a step have no row there.
     """
     by = [*_POLICY, "treatment", "restorer", "mechanism", "rate"]
     # A split in which nobody takes an action has no row of it, but counts.
@@ -44,13 +41,8 @@ def mean_shares(results: Results) -> pd.DataFrame:
 def draw_acquisition_heatmaps(results: Results, datasets: Sequence[str] | None = None) -> Figure:
     """Draw the share of rows that take each action at each step, a row per dataset, a column per treatment.
 
-    Parameters
-    ----------
-    results
-        The results.
-    datasets
-        The datasets to show; by default the most damaged ones, as many as fit a page. Each is represented by
-        its most damaged policy, where missing data are likeliest to have changed what is acquired.
+    Without `datasets`, the most damaged ones are shown, as many as fit a page. Each is represented by its
+    most damaged policy, where missing data are likeliest to have changed what is acquired.
     """
     setting = main_setting(results)
     panels = _panels(results, setting, datasets)

@@ -22,14 +22,9 @@ def state_conditioning(results: Results) -> pd.DataFrame:
     """How much better (s,m) does than (s), beyond its lead on complete data.
 
     In each split: (score of (s,m) - score of (s)) minus the same difference on complete data; then the mean
-    over splits.
-
-    Returns
-    -------
-    DataFrame
-        One row per dataset, method with both variants, mechanism, rate and restorer: `restricted` and
-        `restored` (NaN where nothing is restored), the number of `splits`, and `complete`, the lead that was
-        taken off.
+    over splits. One row per dataset, method with both variants, mechanism, rate and restorer: `restricted`
+    and `restored` (NaN where nothing is restored), the number of `splits`, and `complete`, the lead that was
+    taken off.
     """
     scores = paired_scores(results, "variant").dropna(subset=["complete", "restricted"])
     by_split = [*_CELL, "split"]

@@ -51,12 +51,9 @@ def escape_json(text: str) -> str:
 def cells_data(results: pd.DataFrame) -> dict[str, Any]:
     """Lay the rows out by column, with repeated values as indices into a list.
 
-    Returns
-    -------
-    dict
-        `rows`, their number; `largest`, a text with a 1 for each row at its cell's largest budget; and
-        `columns`: each has `name`, `label`, `filter`, and either `values` and `codes` (-1 where there is
-        no value) or `numbers` (null likewise).
+    `rows` is their number; `largest` a text with a 1 for each row at its cell's largest budget; each of the
+    `columns` has `name`, `label`, `filter`, and either `values` and `codes` (-1 where there is no value) or
+    `numbers` (null likewise).
     """
     columns: list[dict[str, Any]] = []
     for name in (*_FILTERS, *_MEASURED, *_OTHER):

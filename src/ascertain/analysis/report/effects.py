@@ -63,18 +63,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Differences:
-    """Differences for each of some methods on each of some datasets, in the same splits.
+    """Differences for each of some methods on each of some datasets, in the same splits."""
 
-    Parameters
-    ----------
-    values
-        One row per method and dataset, one column per split, without gaps.
-    left_out_methods, left_out_datasets
-        Those with unfinished cells.
-    """
-
-    values: pd.DataFrame
-    left_out_methods: list[str]
+    values: pd.DataFrame  # one row per method and dataset, one column per split, without gaps
+    left_out_methods: list[str]  # for unfinished cells
     left_out_datasets: list[str]
 
     @property
@@ -112,12 +104,8 @@ def comparable(differences: pd.DataFrame) -> Differences | None:
     """Find the methods, datasets and splits that can be compared with each other.
 
     Means over different datasets must not be compared, so only the datasets count that every method has.
-    Where there is none, the methods with the fewest datasets are left out.
-
-    Parameters
-    ----------
-    differences
-        The columns `method`, `dataset`, `split` and `difference`; rows without a difference do not count.
+    Where there is none, the methods with the fewest datasets are left out. The columns are `method`,
+    `dataset`, `split` and `difference`, and rows without a difference do not count.
     """
     found = differences.dropna(subset="difference")
     if found.empty:

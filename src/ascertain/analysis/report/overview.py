@@ -1,7 +1,6 @@
 """What was run, how far it came, what it took, and where the numbers come from."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,15 +17,7 @@ _TABLES = ("results.parquet", "timings.parquet", "routes.parquet", "acquisitions
 _FILES = ("study.toml", *_TABLES, "exact/regret.parquet")
 
 
-class Notice(NamedTuple):
-    """Something that a reader must know before reading any number."""
-
-    title: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Sources:
+class Sources(NamedTuple):
     """Versions and machines, the files with their hashes, and the text of the study file."""
 
     facts: list[Fact]
@@ -59,8 +50,8 @@ def describe_run(found: Results) -> list[Fact]:
     return [fact for fact in facts if fact is not None]
 
 
-def notices(results: pd.DataFrame) -> list[Notice]:
-    """Warn about rows that must not be taken for the paper's experiment."""
+def notices(results: pd.DataFrame) -> list[Fact]:
+    """What a reader must know before reading any number: which cells are not the paper's experiment."""
     short = results.loc[results["shortened"].astype(bool), "cell"].nunique()
     if not short:
         return []
@@ -70,7 +61,7 @@ def notices(results: pd.DataFrame) -> list[Notice]:
         f"{part} {counted(cells, 'cell')} were trained with shortened settings. Their numbers are not the "
         "paper's and must not be compared with them."
     )
-    return [Notice("Shortened settings", text)]
+    return [Fact("Shortened settings", text)]
 
 
 def trace_sources(results: Results) -> Sources:
