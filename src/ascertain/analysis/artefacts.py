@@ -1,6 +1,5 @@
 """Every figure and table of a study, by name."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +22,7 @@ from ascertain.analysis.figures.summary import draw_main_summary, draw_summary_g
 from ascertain.analysis.results import Results, read_results
 from ascertain.analysis.routes import adaptivity, route_table
 from ascertain.errors import InputError
+from ascertain.registry import did_you_mean
 from ascertain.reporting.style import save_figure
 
 
@@ -161,7 +161,10 @@ def write_artefacts(
     list of Path
         The files that were written.
     """
-    wanted = list(ARTEFACTS) if names is None else [_known(name) for name in names]
+    wanted = list(ARTEFACTS) if names is None else list(names)
+    for name in wanted:
+        if name not in ARTEFACTS:
+            raise InputError(f"no figure or table is called {name!r}; {did_you_mean(name, ARTEFACTS)}")
     results = read_results(folder)
     target = results.folder / "figures" if out is None else Path(out)
     target.mkdir(parents=True, exist_ok=True)
@@ -176,11 +179,3 @@ def write_artefacts(
             reason = str(error)
         on_progress(name, reason)
     return written
-
-
-def _known(name: str) -> str:
-    if name in ARTEFACTS:
-        return name
-    close = difflib.get_close_matches(name, ARTEFACTS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(ARTEFACTS)}"
-    raise InputError(f"no figure or table is called {name!r}; {hint}")

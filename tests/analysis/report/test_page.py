@@ -247,6 +247,22 @@ def test_an_unfinished_study_says_how_far_it_is(tmp_path: Path) -> None:
     assert "6 of 24 planned done (25%)" in Page(render(read_results(folder), [])).text["run"]
 
 
+def test_tables_with_holes_of_their_own_are_planned_once_their_cells_tell(tmp_path: Path) -> None:
+    own = '[tables.mine]\npath = "mine.csv"\ntarget = "y"\nbudgets = [10]\n'
+    text = 'name = "own"\ndatasets = ["mine"]\nmethods = ["aaco", "dime"]\nsplits = [0, 1]\n' + own
+    folder = write_study(tmp_path, empty_table("results"), text)
+    assert "Cells0 done" in Page(render(read_results(folder), [])).text["run"].replace("\n", "")
+    row = {
+        "dataset": "mine",
+        "method": "aaco",
+        "split": 0,
+        "treatment": "restricted",
+    }  # nothing more is hidden
+    write_study(tmp_path, results_frame([row]), text)
+    page = Page(render(read_results(folder), []))
+    assert "1 of 8 planned done (12%)" in page.text["run"]  # two methods and splits, restricted and restored
+
+
 def test_what_cannot_be_made_is_listed_with_the_reason(tmp_path: Path) -> None:
     def fail(results: Results) -> Figure:
         raise InputError(f"{results.folder}/routes.parquet is not there")

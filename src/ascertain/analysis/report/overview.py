@@ -90,7 +90,7 @@ def trace_sources(results: Results) -> Sources:
     )
 
 
-def _planned_cells(file: Path) -> int | None:
+def _planned_cells(file: Path, results: pd.DataFrame) -> int | None:
     """Count the cells that a study file asks for; None where that cannot be known."""
     if not file.is_file():
         return None
@@ -100,10 +100,19 @@ def _planned_cells(file: Path) -> int | None:
         study = read_study(file)
     except InputError:  # of another version, or with a method that is not installed here
         return None
-    masks = len(study.mechanisms) * len(study.rates)
-    times = {"complete": 1, "restricted": masks, "restored": masks * len(study.restorers)}
-    per_split = len(study.variants) * sum(times[treatment] for treatment in study.treatments)
-    return per_split * len(study.datasets) * len(study.splits)
+    # The study file does not say which datasets have holes of their own; their finished cells do.
+    complete, holed = len(study.training_data(False)), len(study.training_data(True))
+    total = 0
+    for dataset in study.datasets:
+        rows = results[results["dataset"] == dataset]
+        on_complete = rows["treatment"] == "complete"
+        if on_complete.any() or (rows.empty and dataset not in study.tables):
+            total += complete
+        elif complete == holed or (~on_complete & (rows["mechanism"] == "")).any():
+            total += holed
+        else:
+            return None
+    return total * len(study.variants) * len(study.splits)
 
 
 def _distinct(label: str, column: "pd.Series[Any]") -> Fact | None:
@@ -131,7 +140,7 @@ def _variants(results: pd.DataFrame, method: str) -> str:
 
 def _progress(found: Results) -> str:
     done = found.results["cell"].nunique()
-    planned = _planned_cells(found.folder / "study.toml")
+    planned = _planned_cells(found.folder / "study.toml", found.results)
     if planned is None or planned < done:
         return f"{number_text(done, 0)} done"
     if planned == done:
