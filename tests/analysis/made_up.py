@@ -25,7 +25,7 @@ def cell(
     restorer: str = "pvae",
     **more: Any,
 ) -> list[Row]:
-    """Give the rows of one cell: the score in split 0, in split 1, and so on; None where unfinished."""
+    """Rows of one cell: the score in split 0, in split 1, and so on; None where unfinished."""
     hidden = treatment != "complete"
     return [
         {
@@ -58,7 +58,7 @@ def arms(
     restored: Sequence[float | None] = (),
     **more: Any,
 ) -> list[Row]:
-    """Give the rows of the three treatments."""
+    """Rows of the three treatments."""
     return [
         *cell(dataset, method, "complete", complete, **more),
         *cell(dataset, method, "restricted", restricted, **more),
@@ -67,7 +67,7 @@ def arms(
 
 
 def table(name: str, rows: Sequence[Row]) -> pd.DataFrame:
-    """Give one of the tables, with every column that it has in a results folder."""
+    """One of the tables, with every column that it has in a results folder."""
     empty = empty_table(name)
     if not rows:
         return empty
@@ -76,13 +76,13 @@ def table(name: str, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def results_of(rows: Sequence[Row], folder: Path = Path("nowhere"), **tables: Sequence[Row]) -> Results:
-    """Give results as if they had been read."""
+    """Results as if they had been read."""
     others = {name: table(name, tables.get(name, ())) for name in ("timings", "routes", "acquisitions")}
     return Results(folder=folder, study={}, results=table("results", rows), **others)
 
 
 def routes(dataset: str, values: Sequence[float], budget: float = 10.0) -> list[Row]:
-    """Give a dataset's rows of route structure: the static score in each split, and measures from it."""
+    """A dataset's rows of route structure: the static score in each split, and measures from it."""
     return [
         {
             "dataset": dataset,

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from ascertain import InputError
 from ascertain.analysis.artefacts import ARTEFACTS, write_artefacts
-from ascertain.analysis.exact_results import infer_sweep, read_exact
+from ascertain.analysis.exact import read_exact
 from ascertain.exact.study import Sweep, run_study
+from tests.analysis.figures.test_study import study
 
 from .made_up import results_of, routes, table
-from .test_study_figures import study
 
 NAMES = [
     *("main-summary", "summary-grid", "law-grid", "compute", "budget-curves", "acquisition-heatmaps"),
@@ -95,24 +95,3 @@ def test_the_exact_study_is_drawn_where_it_lies_beside_the_results(folder: Path)
     assert len(regrets) == len(pd.read_parquet(folder / "exact" / "regret.parquet"))
     assert (list(sweep.dims), list(sweep.budgets)) == ([4, 6], [2, 3])
     assert (list(sweep.rates), list(sweep.sizes), sweep.replicates) == ([0.5, 0.3], [10, 100], 2)
-
-
-def test_the_main_rate_is_the_one_that_other_budgets_have_or_the_papers() -> None:
-    def regrets(arms: list[tuple[int, int, float]]) -> pd.DataFrame:
-        return pd.DataFrame(arms, columns=["d", "budget", "rate"]).assign(n=10, replicate=0)
-
-    only_dims = regrets([(6, 2, 0.3), (6, 2, 0.6), (8, 2, 0.3), (8, 2, 0.6)])
-    assert list(infer_sweep(only_dims).rates) == [0.6, 0.3]
-    with_budgets = regrets([(6, 2, 0.3), (6, 2, 0.6), (6, 3, 0.3)])
-    assert list(infer_sweep(with_budgets).rates) == [0.3, 0.6]
-
-
-def test_regrets_that_cannot_be_used_are_named(folder: Path) -> None:
-    path = folder / "exact" / "regret.parquet"
-    path.parent.mkdir()
-    path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_exact(folder)
-    pd.DataFrame({"d": [6]}).to_parquet(path)
-    with pytest.raises(InputError, match="lacks the columns budget"):
-        read_exact(folder)

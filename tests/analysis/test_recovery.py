@@ -1,11 +1,9 @@
-"""Recovery slopes, state conditioning and curves, against formulas written out."""
+"""Recovery slopes, against formulas written out."""
 
 import numpy as np
 import pytest
 
-from ascertain.analysis.curves import budget_curves, mean_shares
-from ascertain.analysis.recovery import ray, recovery_slopes
-from ascertain.analysis.state_conditioning import state_conditioning
+from ascertain.analysis.damage import ray, recovery_slopes
 
 from .made_up import Row, arms, cell, results_of
 
@@ -68,52 +66,3 @@ def test_slopes_are_by_variant_mechanism_and_restorer() -> None:
             ("ol", "sm", "mcar", "pvae"): 1.0,
         }
     )
-
-
-def test_state_conditioning_takes_off_the_lead_on_complete_data_split_by_split() -> None:
-    rows = arms("cube", "ol", [0.8, 0.7], [0.6, 0.6], [0.7, 0.7])
-    rows += arms("cube", "ol", [0.9, 0.7], [0.5, 0.6], [0.8, 0.6], state="sm")
-    rows += arms("cube", "dime", [0.9, 0.9], [0.5, 0.5], [0.8, 0.8])  # one variant
-    rows += arms("cube", "jafa", [0.9], [0.5]) + arms("cube", "jafa", [None, 0.9], [None, 0.5], state="sm")
-    frame = state_conditioning(results_of(rows))
-    assert frame[["dataset", "method", "splits"]].to_numpy().tolist() == [["cube", "ol", 2]]
-    # (s,m) - (s): complete .1, 0; restricted -.1, 0; restored .1, -.1.
-    row = frame.iloc[0]
-    assert row["complete"] == pytest.approx(0.05)
-    assert row["restricted"] == pytest.approx(((-0.1 - 0.1) + (0 - 0)) / 2)
-    assert row["restored"] == pytest.approx(((0.1 - 0.1) + (-0.1 - 0)) / 2)
-
-
-def test_curves_are_means_and_standard_errors_at_each_budget() -> None:
-    rows = cell("cube", "ol", "complete", [0.5, 0.7]) + cell(
-        "cube", "ol", "complete", [0.3, None], budget=3.0
-    )
-    rows += cell("cube", "ol", "complete", [0.9, 0.9], state="sm")
-    curves = budget_curves(results_of(rows)).set_index(["state", "budget"])
-    assert curves["score"].to_dict() == pytest.approx({("s", 3): 0.3, ("s", 10): 0.6, ("sm", 10): 0.9})
-    assert curves.loc[("s", 10), "score_se"] == pytest.approx(0.1)  # a deviation of .1 sqrt 2, over sqrt 2
-    assert curves["splits"].to_dict() == {("s", 3): 1, ("s", 10): 2, ("sm", 10): 2}
-    families = budget_curves(results_of(rows), "family")
-    assert families[["budget", "score"]].to_numpy().tolist() == [[10.0, pytest.approx(0.75)]]
-
-
-def test_shares_are_averaged_over_splits_in_the_order_of_the_study() -> None:
-    policy = {"dataset": "cube", "method": "ol", "state": "s", "treatment": "complete", "protocol": "paper"}
-    rows = [
-        {**policy, "split": split, "step": 1, "action": action, "share": share}
-        for split, shares in enumerate([(0.2, 0.8), (0.4, 0.6)])
-        for action, share in zip("za", shares, strict=True)
-    ]
-    shares = mean_shares(results_of([], acquisitions=rows))
-    assert shares["action"].tolist() == ["z", "a"]
-    assert shares["share"].tolist() == pytest.approx([0.3, 0.7])
-
-
-def test_a_split_in_which_nobody_takes_an_action_counts() -> None:
-    policy = {"dataset": "cube", "method": "ol", "state": "s", "treatment": "complete", "protocol": "paper"}
-    rows = [
-        {**policy, "split": split, "step": 1, "action": action, "share": 1.0}
-        for split, action in enumerate("aaaab")
-    ]
-    shares = mean_shares(results_of([], acquisitions=rows))
-    assert dict(zip(shares["action"], shares["share"], strict=True)) == pytest.approx({"a": 0.8, "b": 0.2})

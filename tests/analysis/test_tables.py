@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis import latex, tables
+from ascertain.analysis import tables
 
 from .made_up import Row, arms, cell, results_of, routes
 
@@ -22,7 +22,7 @@ def study() -> list[Row]:
 
 def test_what_latex_would_read_as_markup_stands_for_itself() -> None:
     text = "a_b & 50% of $x$ #1 {y} ~z^2 \\end\nnext"
-    escaped = latex.escape(text)
+    escaped = tables.latex_cell(text)
     assert escaped == (
         r"a\_b \& 50\% of \$x\$ \#1 \{y\} \textasciitilde{}z\textasciicircum{}2 \textbackslash{}end next"
     )
@@ -31,11 +31,17 @@ def test_what_latex_would_read_as_markup_stands_for_itself() -> None:
     assert not set(bare) & set("\\{}$&%#_~^")
 
 
+def test_numbers_are_mathematics_in_latex() -> None:
+    assert [tables.latex_cell(text) for text in ("0.062", "-0.002", NONE)] == ["$0.062$", "$-0.002$", "--"]
+    assert tables.latex_cell("0.700 ± 0.100") == r"$0.700 \pm 0.100$"
+
+
 def test_numbers_have_three_decimals_and_no_negative_zero() -> None:
-    assert latex.number(0.0616) == "$0.062$"
-    assert latex.number(-0.0004, signed=True) == "$+0.000$"
-    assert latex.number(-0.0016, signed=True) == "$-0.002$"
-    assert latex.number(float("nan")) == "--"
+    differences = [-0.0616, 0.0004, 0.0016]  # of restricted from complete training
+    rows = [row for i, x in enumerate(differences) for row in arms(f"d{i}", "dime", [0.5], [0.5 + x])]
+    table = tables.damage_table(results_of(rows))
+    assert table["DIME"].tolist() == ["+0.062", "+0.000", "-0.002"]
+    assert r"d1 & damage & $+0.000$ \\" in tables.damage_latex(results_of(rows))
 
 
 def test_a_tabular_has_as_many_cells_in_every_row_as_columns() -> None:

@@ -20,7 +20,7 @@ rates = [0.3]
 splits = [0]
 
 [settings.predictor]
-epochs = 3
+epochs = 30
 
 [tables.whole]
 path = "whole.csv"

@@ -1,1 +1,1 @@
-"""From results to figures and tables; nothing here trains anything."""
+"""From a study's results to figures, tables and reports; nothing here trains."""

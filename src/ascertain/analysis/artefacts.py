@@ -1,28 +1,28 @@
 """Every figure and table of a study, by name."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from ascertain._core.files import replacing
-from ascertain.analysis import exact_figures, tables
-from ascertain.analysis.adaptivity import adaptivity
-from ascertain.analysis.compute_figure import draw_compute
-from ascertain.analysis.curve_figures import draw_budget_curves
-from ascertain.analysis.exact_results import read_exact
-from ascertain.analysis.heatmap_figure import draw_acquisition_heatmaps
-from ascertain.analysis.law_figure import draw_law_grid
+from ascertain.analysis import tables
+from ascertain.analysis.exact import check_regrets, read_exact
+from ascertain.analysis.figures import exact
+from ascertain.analysis.figures.budgets import draw_budget_curves
+from ascertain.analysis.figures.compute import draw_compute
+from ascertain.analysis.figures.heatmaps import draw_acquisition_heatmaps
+from ascertain.analysis.figures.recovery import draw_law_grid
+from ascertain.analysis.figures.states import draw_state_variants
+from ascertain.analysis.figures.summary import draw_main_summary, draw_summary_grid
 from ascertain.analysis.results import Results, read_results
-from ascertain.analysis.route_structure import route_table
-from ascertain.analysis.state_figure import draw_state_variants
-from ascertain.analysis.summary_figures import draw_main_summary, draw_summary_grid
+from ascertain.analysis.routes import adaptivity, route_table
 from ascertain.errors import InputError
+from ascertain.registry import did_you_mean
 from ascertain.reporting.style import save_figure
 
 
@@ -30,31 +30,25 @@ from ascertain.reporting.style import save_figure
 class Artefact:
     """A figure or a table that can be made from the results of a study.
 
-    Parameters
-    ----------
-    name
-        What users call it.
-    kind
-        Whether it is drawn or written.
-    summary
-        What it shows, in a sentence.
-    make
-        Gives the figure, or the table for reading; raises `InputError` where the results lack what it needs.
-    numbers, latex
-        For tables: the same as numbers, and in LaTeX.
+    `make` draws the figure or makes the table for reading, and raises `InputError` where the results lack
+    what it needs. Tables also have `numbers` and `latex`.
     """
 
     name: str
-    kind: Literal["figure", "table"]
     summary: str
-    make: Callable[[Results], Figure | pd.DataFrame]
+    make: Callable[[Results], Any]
     numbers: Callable[[Results], pd.DataFrame] | None = None
     latex: Callable[[Results], str] | None = None
+
+    @property
+    def kind(self) -> Literal["figure", "table"]:
+        """Whether it is drawn or written."""
+        return "figure" if self.latex is None else "table"
 
     def write(self, results: Results, folder: Path) -> list[Path]:
         """Write a figure as PNG and PDF, a table as CSV and LaTeX."""
         if self.numbers is None or self.latex is None:
-            return save_figure(partial(self._draw, results), folder, self.name)
+            return save_figure(lambda: self.make(results), folder, self.name)
         texts = {
             folder / f"{self.name}.csv": self.numbers(results).to_csv(index=False, lineterminator="\n"),
             folder / f"{self.name}.tex": self.latex(results),
@@ -64,64 +58,51 @@ class Artefact:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
         return list(texts)
 
-    def _draw(self, results: Results) -> Figure:
-        figure = self.make(results)
-        assert isinstance(figure, Figure)
-        return figure
-
 
 def _draw_exact(draw: Callable[..., Figure], results: Results) -> Figure:
-    table, sweep = read_exact(results.folder)
-    exact_figures.check_regrets(table)
-    return draw(table, sweep)
+    regrets, sweep = read_exact(results.folder)
+    check_regrets(regrets)
+    return draw(regrets, sweep)
 
 
 _ALL = (
     Artefact(
         "main-summary",
-        "figure",
         "Complete, restricted and restored training of every method on every dataset, in the main setting.",
         draw_main_summary,
     ),
     Artefact(
         "summary-grid",
-        "figure",
         "The same under every missingness mechanism, at the main rate.",
         draw_summary_grid,
     ),
     Artefact(
         "law-grid",
-        "figure",
         "Restoration gain against missingness damage, by policy and mechanism, with the recovery slope.",
         draw_law_grid,
     ),
     Artefact(
         "compute",
-        "figure",
         "Score against the time per trained policy, from restricted training to restoration.",
         draw_compute,
     ),
     Artefact(
         "budget-curves",
-        "figure",
         "Score over budgets for every dataset and method, by treatment of the training data.",
         draw_budget_curves,
     ),
     Artefact(
         "acquisition-heatmaps",
-        "figure",
         "What the most damaged policy of each dataset acquires at which step, by treatment.",
         draw_acquisition_heatmaps,
     ),
     Artefact(
         "state-variants",
-        "figure",
         "What it changes that a policy sees which acquisitions are available: (s,m) against (s).",
         draw_state_variants,
     ),
     Artefact(
         "route-structure",
-        "table",
         "What fixed routes achieve: the best one's score, its lead over a typical one, and their overlap.",
         tables.route_structure_table,
         route_table,
@@ -129,7 +110,6 @@ _ALL = (
     ),
     Artefact(
         "adaptivity",
-        "table",
         "Each method's score on complete data, its margin over the best fixed route, and its damage.",
         tables.adaptivity_table,
         lambda results: adaptivity(results).table,
@@ -137,7 +117,6 @@ _ALL = (
     ),
     Artefact(
         "damage",
-        "table",
         "Missingness damage and restoration gain of every policy in every setting.",
         tables.damage_table,
         tables.damage_numbers,
@@ -145,15 +124,13 @@ _ALL = (
     ),
     Artefact(
         "exact-study",
-        "figure",
         "Regret against training size in the exact study, by approach, dimension and budget.",
-        partial(_draw_exact, exact_figures.exact_study),
+        partial(_draw_exact, exact.exact_study),
     ),
     Artefact(
         "exact-collapse",
-        "figure",
         "Regret against the effective training size in the exact study.",
-        partial(_draw_exact, exact_figures.exact_collapse),
+        partial(_draw_exact, exact.exact_collapse),
     ),
 )
 ARTEFACTS: dict[str, Artefact] = {artefact.name: artefact for artefact in _ALL}
@@ -174,17 +151,20 @@ def write_artefacts(
     names
         What to write, of `ARTEFACTS`; by default all that the results allow.
     out
-        Where to; by default into `figures` in the folder.
+        Where to write; by default into `figures` in the folder.
     on_progress
-        Called after each one with its name, and with the reason if it could not be made (only where all are
-        asked for: one that was named and cannot be made raises `InputError`).
+        Called after each one with its name, and with the reason if it could not be made. One that was named
+        and cannot be made raises `InputError` instead.
 
     Returns
     -------
     list of Path
         The files that were written.
     """
-    wanted = list(ARTEFACTS) if names is None else [_known(name) for name in names]
+    wanted = list(ARTEFACTS) if names is None else list(names)
+    for name in wanted:
+        if name not in ARTEFACTS:
+            raise InputError(f"no figure or table is called {name!r}; {did_you_mean(name, ARTEFACTS)}")
     results = read_results(folder)
     target = results.folder / "figures" if out is None else Path(out)
     target.mkdir(parents=True, exist_ok=True)
@@ -199,11 +179,3 @@ def write_artefacts(
             reason = str(error)
         on_progress(name, reason)
     return written
-
-
-def _known(name: str) -> str:
-    if name in ARTEFACTS:
-        return name
-    close = difflib.get_close_matches(name, ARTEFACTS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(ARTEFACTS)}"
-    raise InputError(f"no figure or table is called {name!r}; {hint}")

@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals, as the paper's figures have them."""
+"""Percentile bootstrap intervals and standard errors of means."""
 
 from functools import lru_cache
 
@@ -12,14 +12,14 @@ LEVELS = (2.5, 97.5)
 
 @lru_cache(maxsize=64)
 def resamples(n: int) -> Int[np.ndarray, "draws {n}"]:
-    """Draw which of `n` to take in each resample; the same ones every time, so that cells are comparable."""
+    """Indices of each bootstrap resample of `n` values; always the same, so that cells are comparable."""
     drawn = np.random.default_rng(0).integers(0, n, (DRAWS, n))
     drawn.setflags(write=False)
     return drawn
 
 
 def mean_intervals(values: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 rows"]:
-    """Give the interval of each row's mean; NaN where there is one value, which says nothing about spread."""
+    """95% interval of each row's mean; NaN where there is a single value."""
     rows, n = values.shape
     if n < 2:
         return np.full((2, rows), np.nan)
@@ -28,7 +28,7 @@ def mean_intervals(values: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 
 
 
 def standard_errors(values: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, " rows"]:
-    """Give the standard error of each row's mean; NaN where there is one value."""
+    """Standard error of each row's mean; NaN where there is a single value."""
     rows, n = values.shape
     if n < 2:
         return np.full(rows, np.nan)
@@ -37,5 +37,5 @@ def standard_errors(values: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, " 
 
 
 def standard_error(values: ArrayLike) -> float:
-    """Give the standard error of one mean."""
+    """Standard error of one mean."""
     return float(standard_errors(np.asarray(values, np.float64)[None])[0])

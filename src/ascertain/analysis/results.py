@@ -1,30 +1,24 @@
-"""The results of a study, as its folder holds them."""
+"""The results of a study, read from its folder, and the setting that its figures are about."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 
 from ascertain._core.frames import listed
 from ascertain.errors import InputError
+from ascertain.reporting.names import in_order, mechanism_name, restorer_name
 
-POLICY = ["dataset", "method", "state"]
-DATA = ["treatment", "restorer", "mechanism", "rate", "split", "protocol"]
-IDENTITY = [*POLICY, *DATA]
+IDENTITY = ["dataset", "method", "state", "treatment", "restorer", "mechanism", "rate", "split", "protocol"]
+SCORES = ["accuracy", "f1", "auroc", "auprc", "log_loss", "brier", "ece"]
 
-_TEXT = ["cell", "dataset", "method", "state", "treatment", "restorer", "mechanism", "protocol"]
-_SCORES = ["accuracy", "f1", "auroc", "auprc", "log_loss", "brier", "ece"]
-_SPENT = ["mean_cost", "mean_acquisitions", "forced_stop_rate", "n_rows"]
 _COLUMNS = {
     "results": [
-        "cell",
-        *IDENTITY,
-        *("budget", "train_budget", "metric", "score"),
-        *_SCORES,
-        *_SPENT,
+        *("cell", *IDENTITY, "budget", "train_budget", "metric", "score", *SCORES),
+        *("mean_cost", "mean_acquisitions", "forced_stop_rate", "n_rows"),
         *("restoration_rmse", "shortened", "width", "device"),
     ],
     "timings": [
@@ -34,6 +28,16 @@ _COLUMNS = {
     "routes": ["dataset", "split", "protocol", "budget", "v_static", "sensitivity", "overlap", "routes"],
     "acquisitions": ["cell", *IDENTITY, "step", "action", "share"],
 }
+_TEXT = ["cell", *(column for column in IDENTITY if column not in ("rate", "split"))]  # '' where missing
+_DTYPES = {
+    **dict.fromkeys((*_TEXT, "stage", "metric", "device", "version"), "str"),
+    **dict.fromkeys(("jax", "host", "finished", "action"), "str"),
+    "split": "int64",
+    "step": "int64",
+    "shortened": "bool",
+}
+
+_MAIN_RATE = 0.7  # of the paper's main figure and table 2: the other rates show the same, weaker
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,63 +45,44 @@ class Results:
     """What a study has found so far.
 
     Tables that the study has not written are empty, with the columns that they would have.
-
-    Parameters
-    ----------
-    folder
-        Where it was read from.
-    study
-        The study file.
-    results
-        One row per cell and budget, with the scores.
-    timings
-        One row per piece of work, with the seconds that it took.
-    routes
-        One row per dataset, split and budget: what fixed routes achieve.
-    acquisitions
-        One row per cell, step and action: the share of rows that take it, at the largest budget.
     """
 
     folder: Path
-    study: dict[str, Any]
-    results: pd.DataFrame
-    timings: pd.DataFrame
-    routes: pd.DataFrame
-    acquisitions: pd.DataFrame
+    study: dict[str, Any]  # the study file
+    results: pd.DataFrame  # per cell and budget: the scores
+    timings: pd.DataFrame  # per piece of work: its seconds
+    routes: pd.DataFrame  # per dataset, split and budget: what fixed routes achieve
+    acquisitions: pd.DataFrame  # per cell, step and action: share of rows that take it, at the largest budget
 
     @property
     def protocol(self) -> str:
-        """The name of the protocol that everything was run under."""
+        """Name of the protocol of all results."""
         return str(self.results["protocol"].iloc[0]) if len(self.results) else "paper"
 
     @property
     def metrics(self) -> dict[str, str]:
-        """The metric that each dataset is scored by."""
+        """Metric of each dataset."""
         by_dataset = self.results.groupby("dataset")["metric"].first()
         return {str(dataset): str(metric) for dataset, metric in by_dataset.items()}
 
     @property
     def scores(self) -> pd.DataFrame:
-        """The results at each dataset's largest budget that have a score."""
+        """The results with a score at each dataset's largest budget."""
         return at_largest_budget(self.results.dropna(subset="score"))
 
 
 def read_results(folder: str | Path) -> Results:
-    """Read what a study has found so far; it may still be running.
+    """Read the results of a study, which may still be running, from its folder.
 
-    Parameters
-    ----------
-    folder
-        The results folder: `results.parquet` and, where they are there, `study.toml`, `timings.parquet`,
-        `routes.parquet` and `acquisitions.parquet`.
+    That holds `results.parquet` and, where they exist, `study.toml`, `timings.parquet`, `routes.parquet` and
+    `acquisitions.parquet`.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; `ascertain study run` writes a study's results into one")
     study = _read_study(folder / "study.toml")
-    named = study.get("protocol")
-    tables = {name: _read_table(folder / f"{name}.parquet", name, named) for name in _COLUMNS}
-    _refuse_twice(tables["results"], folder / "results.parquet")
+    tables = {name: _read_table(folder / f"{name}.parquet", name, study.get("protocol")) for name in _COLUMNS}
+    _check_unique(tables["results"], folder / "results.parquet")
     return Results(folder=folder, study=study, **tables)
 
 
@@ -108,15 +93,63 @@ def at_largest_budget(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def empty_table(name: str) -> pd.DataFrame:
-    """Give one of the tables without rows."""
-    columns = _COLUMNS[name]
-    return pd.DataFrame({column: pd.Series(dtype=_dtype(column)) for column in columns})
+    """One of the tables, without rows."""
+    dtypes = {column: _DTYPES.get(column, "float64") for column in _COLUMNS[name]}
+    return pd.DataFrame({column: pd.Series(dtype=dtype) for column, dtype in dtypes.items()})
 
 
-def _dtype(column: str) -> str:
-    if column in ("stage", "metric", "device", "version", "jax", "host", "finished", "action", *_TEXT):
-        return "str"
-    return "int64" if column in ("split", "step") else "bool" if column == "shortened" else "float64"
+class Setting(NamedTuple):
+    """How values were hidden, and what restored them."""
+
+    mechanism: str
+    rate: float
+    restorer: str  # '' where nothing was restored
+
+    def describe(self) -> str:
+        """Mechanism and rate for the title of a figure."""
+        return f"{mechanism_name(self.mechanism)}, $p = {self.rate:g}$"
+
+    def restored(self) -> str:
+        """Label of restored training for a legend."""
+        return f"restored ({restorer_name(self.restorer)})" if self.restorer else "restored"
+
+
+PAPER_SETTING = Setting("mcar", _MAIN_RATE, "pvae")
+
+
+def main_setting(results: Results, rate: float = _MAIN_RATE) -> Setting:
+    """Find the paper's main setting, MCAR at 0.7 with the PVAE, or the closest that the study has.
+
+    A study without the preferred rate is shown at its largest.
+    """
+    hidden = results.scores[results.scores["mechanism"] != ""]
+    if hidden.empty:
+        raise InputError(
+            "the results hold no cell with missing data; damage needs the treatment 'restricted'"
+        )
+    mechanism = in_order("mechanism", hidden["mechanism"])[0]
+    rates = hidden.loc[hidden["mechanism"] == mechanism, "rate"]
+    nearest = rate if (rates == rate).any() else float(rates.max())
+    return Setting(mechanism, nearest, main_restorer(hidden))
+
+
+def main_restorer(frame: pd.DataFrame) -> str:
+    """The paper's restorer, the PVAE, or else the first by alphabet; '' where nothing was restored."""
+    found = sorted(set(frame["restorer"]) - {""})
+    return "pvae" if "pvae" in found else next(iter(found), "")
+
+
+def at_setting(frame: pd.DataFrame, setting: Setting) -> pd.DataFrame:
+    """Keep the rows of a setting, and those of its mechanism and rate that were not restored."""
+    wanted = (frame["mechanism"] == setting.mechanism) & (frame["rate"] == setting.rate)
+    return frame[wanted & frame["restorer"].isin(("", setting.restorer))]
+
+
+def narrowed(results: Results, setting: Setting) -> Results:
+    """Keep the scores of a setting and those on complete data."""
+    frame = results.results
+    complete = frame[frame["treatment"] == "complete"]
+    return replace(results, results=pd.concat([complete, at_setting(frame, setting)], ignore_index=True))
 
 
 def _read_study(path: Path) -> dict[str, Any]:
@@ -143,15 +176,10 @@ def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
             f"{path} lacks the columns {listed(missing)}: it is of another version; "
             "`ascertain study run` writes it anew"
         )
-    # What does not apply to a row may have been written as missing.
-    table = table.fillna({column: "" for column in _TEXT if column in table.columns})
-    if "rate" in table.columns:
-        table = table.fillna({"rate": 0.0})
-    return _of_protocol(table, path, protocol)
-
-
-def _of_protocol(table: pd.DataFrame, path: Path, protocol: str | None) -> pd.DataFrame:
-    """Keep the rows of the study's protocol: scores of the two are never averaged."""
+    # Columns that do not apply to a row may have been written as missing.
+    blanks = {**dict.fromkeys(_TEXT, ""), "rate": 0.0}
+    table = table.fillna({column: blank for column, blank in blanks.items() if column in table.columns})
+    # Keep the study's protocol: scores of two protocols are never averaged.
     if protocol is not None and (table["protocol"] == protocol).any():
         table = table[table["protocol"] == protocol]
     found = table["protocol"].unique()
@@ -162,7 +190,7 @@ def _of_protocol(table: pd.DataFrame, path: Path, protocol: str | None) -> pd.Da
     return table.reset_index(drop=True)
 
 
-def _refuse_twice(results: pd.DataFrame, path: Path) -> None:
+def _check_unique(results: pd.DataFrame, path: Path) -> None:
     again = results.duplicated([*IDENTITY, "budget"])
     if again.any():
         twice = results.loc[again, [*IDENTITY, "budget"]].iloc[0].to_dict()

@@ -86,8 +86,8 @@ def run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
                 "the same command goes on from there."
             )
             raise typer.Exit(130) from None
-    from ascertain.analysis.exact_figures import draw_exact_figures
-    from ascertain.analysis.exact_tables import regret_summary
+    from ascertain.analysis.exact import regret_summary
+    from ascertain.analysis.figures.exact import draw_exact_figures
 
     figures = draw_exact_figures(table, sweep, out)
     _print_summary(regret_summary(table))

@@ -79,10 +79,10 @@ def fit(
     Holds out test rows, fits each policy to the others, chooses by validation rows, and tells how well all of
     them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
     """
-    from ascertain.analysis.report.provenance import file_hash
     from ascertain.practice.fit_report import report_fit
     from ascertain.practice.held_out import hold_out
     from ascertain.practice.leaderboard import check_candidates, compare, stages
+    from ascertain.reporting.text import file_hash
 
     check_folder(out, force=force)
     candidates = _candidates(method, state, treatment)

@@ -158,7 +158,7 @@ def _write_trained(name: str, trained: "Trained", out: Path) -> list[Path]:
     """Write model, scores and, where rows are complete, who acquires what when."""
     from ascertain._core.files import replacing
     from ascertain.evaluation.scores import frequency_table
-    from ascertain.reporting.acquisition_figures import draw_frequencies
+    from ascertain.reporting.figures import draw_frequencies
     from ascertain.reporting.style import save_figure
 
     out.mkdir(parents=True, exist_ok=True)

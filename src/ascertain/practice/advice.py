@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ascertain.analysis.report.sentences import counted, joined
 from ascertain.practice.diagnosis import Findings
 from ascertain.practice.fixed_routes import FixedRoutes
 from ascertain.practice.holes import Holes
 from ascertain.practice.profile import FEWEST_PER_CLASS
 from ascertain.practice.support import Support
+from ascertain.reporting.text import counted, joined
 
 # A share among 100 rows is known to within 10 percentage points, among 25 to within 20 (95%, at worst).
 ENOUGH = 100

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ascertain.analysis.report.exhibits import figure_exhibit
-from ascertain.analysis.report.overview import Fact
 from ascertain.missingness import Diagnosis
 from ascertain.practice.advice import Advice, advise, names_text
 from ascertain.practice.diagnosis import Findings
@@ -18,8 +16,9 @@ from ascertain.practice.words import (
     support_sentence,
     table_facts,
 )
+from ascertain.reporting.figures import figure_exhibit
 from ascertain.reporting.html import part, render_page, write_page
-from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, number_text
+from ascertain.reporting.tables import NOTHING, Cell, Fact, HtmlTable, number_text
 
 _HEADINGS = {"do": "What to do", "care": "Be careful", "limit": "What not to conclude"}
 

@@ -9,8 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ascertain._core.version import __version__
-from ascertain.analysis.report.exhibits import figure_exhibit
-from ascertain.analysis.report.overview import Fact, duration
 from ascertain.metrics import measure
 from ascertain.practice.advice import names_text
 from ascertain.practice.fit_figures import draw_budget_curves, draw_calibration
@@ -19,10 +17,11 @@ from ascertain.practice.held_out import HeldOut
 from ascertain.practice.leaderboard import Contender, Leaderboard
 from ascertain.practice.policy_tree import PolicyTree, describe_policy
 from ascertain.practice.walks import Walks, walk
-from ascertain.reporting.acquisition_figures import draw_frequencies
+from ascertain.reporting.figures import draw_frequencies, figure_exhibit
 from ascertain.reporting.html import part, render_page
 from ascertain.reporting.names import restorer_name
-from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, number_text
+from ascertain.reporting.tables import NOTHING, Cell, Fact, HtmlTable, number_text
+from ascertain.reporting.text import duration
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
 """A leaderboard in words, for the page and for the terminal."""
 
-from ascertain.analysis.report.sentences import counted, joined
 from ascertain.evaluation.incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.held_out import HeldOut
 from ascertain.practice.leaderboard import Estimator, Leaderboard, Score
+from ascertain.reporting.text import counted, joined
 
 ESTIMATES: dict[Estimator, str] = {
     "dr": "doubly robust estimate",

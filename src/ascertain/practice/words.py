@@ -1,6 +1,5 @@
 """The findings in words, for the page and for the terminal."""
 
-from ascertain.analysis.report.sentences import counted, joined
 from ascertain.practice.advice import names_text, p_text
 from ascertain.practice.diagnosis import Findings
 from ascertain.practice.fixed_routes import FixedRoutes
@@ -8,6 +7,7 @@ from ascertain.practice.holes import LEVEL, Holes
 from ascertain.practice.profile import TableProfile
 from ascertain.practice.support import Support
 from ascertain.reporting.tables import NOTHING
+from ascertain.reporting.text import counted, joined
 
 Facts = list[tuple[str, str]]
 

@@ -1,1 +1,1 @@
-"""Pages, tables and figures: what reports of studies and of people's tables share."""
+"""HTML pages, tables, text and figures, shared by study reports and reports on a user's own table."""

@@ -1,4 +1,4 @@
-"""Pages of HTML that need nothing but themselves: one skeleton, one style sheet, one strict policy."""
+"""Self-contained HTML pages: one skeleton, one style sheet, one strict security policy."""
 
 import base64
 import hashlib
@@ -16,25 +16,27 @@ from ascertain._core.version import __version__
 def render_page(
     template: str, *, title: str, subtitle: str, js: str = "", made_from: str = "", **content: Any
 ) -> str:
-    """Give a page as text; what is put into it is escaped.
+    """Render a page; what is put into it is escaped.
 
     Parameters
     ----------
     template
-        Extends `base.html`, and may import from `macros.html`.
+        Text of a template that extends `base.html`, and may import from `macros.html`.
     title, subtitle
         The heading.
     js
-        A script of our own; no other is allowed to run.
+        Our own script; no other is allowed to run.
     made_from
         What follows the version in the footer.
     content
-        What the template asks for.
+        Variables of the template.
     """
     css = part("style.css")
-    loader = DictLoader({name: part(name) for name in ("base.html", "macros.html")})
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+        loader=DictLoader({name: part(name) for name in ("base.html", "macros.html")}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
     )
     return environment.from_string(template).render(
         policy=_policy(css, js),
@@ -49,19 +51,19 @@ def render_page(
 
 
 def write_page(page: str, path: Path) -> None:
-    """Write a page at once or not at all."""
+    """Write a page atomically: the old one stays if anything fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8", newline="\n")
 
 
 def part(name: str, package: str = __package__) -> str:
-    """Read a file that comes with a package."""
+    """Read a file that is part of a package: by default of this one."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(css: str, js: str) -> str:
-    """Allow this page's own style and script, and images within it; nothing else."""
+    """Content security policy: this page's own style and script, and embedded images; nothing else."""
     script = f"script-src {_digest(js)}; " if js else ""
     return (
         f"default-src 'none'; style-src {_digest(css)}; {script}img-src data:; base-uri 'none'; "

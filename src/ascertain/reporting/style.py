@@ -1,4 +1,4 @@
-"""How every figure looks and how it is saved."""
+"""The look of every figure, and how it is saved."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ _RC: dict[Any, Any] = {
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Draw in the house style inside the block, leaving Matplotlib's settings as they were."""
+    """Use the house style inside the block; Matplotlib's own settings stay as they were."""
     with mpl.rc_context(_RC):
         yield
 

@@ -1,4 +1,4 @@
-"""A data frame as the rows of an HTML table; the template does the escaping."""
+"""Tables and lists of facts as the HTML templates take them; the templates do the escaping."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,16 @@ _MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
+class Fact:
+    """One entry of a list of facts."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Cell:
-    """One place of a table: its text, whether it is a number, and a class for its colour."""
+    """One cell of a table: its text, whether it is a number, and a CSS class for its colour."""
 
     text: str
     number: bool = False
@@ -21,14 +29,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class HtmlTable:
-    """A table as the template wants it; the first column heads the rows."""
+    """A table; the first cell of each row is its heading."""
 
     headers: list[Cell]
     rows: list[list[Cell]]
 
 
 def to_table(frame: pd.DataFrame) -> HtmlTable:
-    """Turn a frame into a table: numbers to three decimals, and an index with a name as a column."""
+    """Turn a frame into a table: numbers to three decimals, a named index as columns."""
     named = any(name is not None for name in frame.index.names)
     flat = frame.reset_index() if named or not isinstance(frame.index, pd.RangeIndex) else frame
     columns = [[as_cell(value) for value in flat.iloc[:, place]] for place in range(flat.shape[1])]
@@ -82,7 +90,7 @@ def number_text(value: float, digits: int = 3, *, sign: bool = False) -> str:
 
 
 def _looks_numeric(text: str) -> bool:
-    """Say whether a text that is ready for display starts as a number does: `+0.031 ± 0.002`."""
+    """Whether formatted text is a number, perhaps with its error: `+0.031 ± 0.002`."""
     start = text.lstrip(f"+-± {_MINUS}")
     return bool(start) and start[0].isdigit() and not any(c.isalpha() for c in start)
 

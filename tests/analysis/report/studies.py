@@ -32,7 +32,7 @@ def grid(
     rate: float = 0.7,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """Give the rows of a small study from `scores(method, dataset, split)`."""
+    """Rows of a small study from `scores(method, dataset, split)`."""
     rows = []
     for dataset, method, split in product(datasets, methods, splits):
         for treatment, score in scores(method, dataset, split).items():
@@ -53,7 +53,7 @@ def grid(
 
 
 def study(rows: Iterable[Mapping[str, Any]], **tables: pd.DataFrame) -> Results:
-    """Give results as if they had been read."""
+    """Results as if they had been read."""
     rest = {name: tables.get(name, empty_table(name)) for name in ("timings", "routes", "acquisitions")}
     return Results(folder=Path("nowhere"), study={}, results=results_frame(rows), **rest)
 
@@ -67,13 +67,13 @@ def write_study(folder: Path, frame: pd.DataFrame, text: str = 'name = "small"\n
 
 
 def stored(results: Results, folder: Path) -> Results:
-    """Give results a folder with the one file that must be there."""
+    """Results in a folder with the one file that must be there."""
     results.results.to_parquet(folder / "results.parquet")
     return replace(results, folder=folder)
 
 
 def large_study() -> Results:
-    """Give 6,000 cells at four budgets: 10 datasets, 8 methods, 5 splits, 15 ways of treating the data."""
+    """Make 6,000 cells at four budgets: 10 datasets, 8 methods, 5 splits, 15 ways of treating the data."""
     ways = [("complete", "", 0.0), ("restricted", "mnar_self", 0.7), ("restored", "mnar_self", 0.7)]
     ways += product(("restricted", "restored"), ("mcar", "mar"), (0.3, 0.5, 0.7))
     rows = [

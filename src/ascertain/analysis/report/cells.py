@@ -8,36 +8,15 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-# Columns that are chosen from a list; those of numbers are listed in numeric order.
-_CHOSEN = (
-    "dataset",
-    "method",
-    "state",
-    "treatment",
-    "restorer",
-    "mechanism",
-    "rate",
-    "split",
-    "protocol",
-    "budget",
-)
+from ascertain.analysis.results import IDENTITY, SCORES
+
+_FILTERS = (*IDENTITY, "budget")  # columns to filter by
 _MEASURED = (
-    "score",
-    "mean_cost",
-    "mean_acquisitions",
-    "accuracy",
-    "f1",
-    "auroc",
-    "auprc",
-    "log_loss",
-    "brier",
-    "ece",
-    "forced_stop_rate",
-    "n_rows",
-    "restoration_rmse",
+    *("score", "mean_cost", "mean_acquisitions", *SCORES),
+    *("forced_stop_rate", "n_rows", "restoration_rmse"),
 )
-_OTHER = ("metric", "shortened", "device", "cell")  # repeated texts that need no list to choose from
-_ALIKE = ("restorer", "protocol", "shortened", "device")  # left out where every row has the same
+_OTHER = ("metric", "shortened", "device", "cell")  # repeated texts that are not filtered by
+_OPTIONAL = ("restorer", "protocol", "shortened", "device")  # left out where every row has the same
 _LABELS = {
     "f1": "Macro-F1",
     "auroc": "AUROC",
@@ -50,8 +29,8 @@ _LABELS = {
 _DIGITS = 5  # of a score; a thousandth is already less than the noise between splits
 
 
-def cells_island(results: pd.DataFrame) -> Markup:
-    """Give the JSON that the page's table of cells reads, safe inside a `<script>` element."""
+def cells_json(results: pd.DataFrame) -> Markup:
+    """JSON for the page's table of cells, safe inside a `<script>` element."""
     text = json.dumps(cells_data(results), separators=(",", ":"), allow_nan=False)
     return Markup(escape_json(text))
 
@@ -70,43 +49,41 @@ def escape_json(text: str) -> str:
 
 
 def cells_data(results: pd.DataFrame) -> dict[str, Any]:
-    """Lay the rows out by column, with repeated values as places in a list.
+    """Lay the rows out by column, with repeated values as indices into a list.
 
-    Returns
-    -------
-    dict
-        `rows`, their number; `largest`, a text with a 1 for each row at its cell's largest budget; and
-        `columns`: each has `name`, `label`, `filter`, and either `values` and `codes` (-1 where there is
-        no value) or `numbers` (null likewise).
+    `rows` is their number; `largest` a text with a 1 for each row at its cell's largest budget; each of the
+    `columns` has `name`, `label`, `filter`, and either `values` and `codes` (-1 where there is no value) or
+    `numbers` (null likewise).
     """
     columns: list[dict[str, Any]] = []
-    for name in (*_CHOSEN, *_MEASURED, *_OTHER):
+    for name in (*_FILTERS, *_MEASURED, *_OTHER):
         column = results[name]
-        if name in _ALIKE and column.nunique(dropna=False) <= 1:
+        head = {"name": name, "label": _LABELS.get(name, name.replace("_", " ").capitalize())}
+        if name in _OPTIONAL and column.nunique(dropna=False) <= 1:
             continue
         if name in _MEASURED:
             if column.notna().any():
-                columns.append({**_head(name), "filter": False, "numbers": _rounded(column)})
+                columns.append({**head, "filter": False, "numbers": _rounded(column)})
         else:
             values, codes = _coded(column)
-            columns.append({**_head(name), "filter": name in _CHOSEN, "values": values, "codes": codes})
-    return {"rows": len(results), "largest": _largest(results), "columns": columns}
-
-
-def _head(name: str) -> dict[str, str]:
-    return {"name": name, "label": _LABELS.get(name, name.replace("_", " ").capitalize())}
+            columns.append({**head, "filter": name in _FILTERS, "values": values, "codes": codes})
+    top = results.groupby("cell", dropna=False)["budget"].transform("max")
+    largest = "".join(np.where(results["budget"] == top, "1", "0"))
+    return {"rows": len(results), "largest": largest, "columns": columns}
 
 
 def _rounded(column: "pd.Series[Any]") -> list[float | None]:
     numbers = np.round(column.to_numpy(np.float64, na_value=np.nan), _DIGITS)
     known = np.isfinite(numbers)
-    if (numbers[known] % 1 == 0).all():  # written as whole numbers
-        return [int(number) if finite else None for number, finite in zip(numbers, known, strict=True)]
-    return [number if finite else None for number, finite in zip(numbers.tolist(), known, strict=True)]
+    whole = bool((numbers[known] % 1 == 0).all())  # written without a decimal point
+    return [
+        (int(number) if whole else number) if finite else None
+        for number, finite in zip(numbers.tolist(), known, strict=True)
+    ]
 
 
 def _coded(column: "pd.Series[Any]") -> tuple[Sequence[Any], list[int]]:
-    """Give the distinct values in order and, for every row, the place of its value among them."""
+    """Distinct values in order and, for every row, the index of its value."""
     codes, distinct = pd.factorize(column, sort=True)
     if pd.api.types.is_bool_dtype(column):
         values: list[Any] = ["yes" if value else "no" for value in distinct]
@@ -115,8 +92,3 @@ def _coded(column: "pd.Series[Any]") -> tuple[Sequence[Any], list[int]]:
     else:
         values = [str(value) for value in distinct]
     return values, codes.tolist()
-
-
-def _largest(results: pd.DataFrame) -> str:
-    top = results.groupby("cell", dropna=False)["budget"].transform("max")
-    return "".join(np.where(results["budget"] == top, "1", "0"))

@@ -1,14 +1,13 @@
-"""Our numbers beside the paper's, with a verdict in words and colour."""
+"""The comparison with the paper as sentences and a table."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ascertain.analysis.published import compare_with_paper
-from ascertain.analysis.report.sentences import counted
+from ascertain.analysis.paper.comparison import compare_with_paper
 from ascertain.analysis.results import Results
 from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, as_cell, number_text
+from ascertain.reporting.text import counted
 
 _FIRST_NAMED = 12  # beyond this a sentence is no longer read
 
@@ -21,9 +20,8 @@ _VERDICTS = {
 _HEADERS = ("What", "Where", "Verdict", "Ours", "The paper's", "Difference", "In standard errors", "Note")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What may be said about the agreement, and the table behind it, if there is anything to compare."""
+class Comparison(NamedTuple):
+    """Summary of the agreement, and the table behind it, if there is anything to compare."""
 
     sentences: list[str]
     table: HtmlTable | None
@@ -35,13 +33,7 @@ def compare(results: Results) -> Comparison:
 
 
 def present(found: pd.DataFrame) -> Comparison:
-    """Put a comparison into words and a table.
-
-    Parameters
-    ----------
-    found
-        As `compare_with_paper` gives it.
-    """
+    """Put the table of `compare_with_paper` into sentences and HTML."""
     if found.empty:
         return Comparison(["The paper publishes nothing about what this study holds."], None)
     headers = [Cell(name, number=place in range(3, 7)) for place, name in enumerate(_HEADERS)]
@@ -56,12 +48,10 @@ def _summary(found: pd.DataFrame) -> list[str]:
         f"{agree} agree, {differ} differ and {apart} cannot be compared. Numbers agree if they are at most "
         "two standard errors of the difference apart; the notes say why some cannot be compared."
     ]
-    far = found[found["verdict"] == "differs"]
-    if len(far):
-        named = [f"{row['what']}, {row['where']}" for _, row in far.head(_FIRST_NAMED).iterrows()]
-        more = len(far) - len(named)
-        rest = [f"{more} more"] if more else []
-        said.append(f"Those that differ: {'; '.join([*named, *rest])}.")
+    far = [f"{row['what']}, {row['where']}" for _, row in found[found["verdict"] == "differs"].iterrows()]
+    if far:
+        rest = [f"{len(far) - _FIRST_NAMED} more"] if len(far) > _FIRST_NAMED else []
+        said.append(f"Those that differ: {'; '.join([*far[:_FIRST_NAMED], *rest])}.")
     return said
 
 

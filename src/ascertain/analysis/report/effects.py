@@ -1,4 +1,4 @@
-"""Mean differences over methods, datasets and splits, and what may be said of them."""
+"""Mean differences over methods, datasets and splits, with bootstrap intervals."""
 
 import math
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class Effect:
 
     @property
     def verdict(self) -> Verdict:
-        """Say on which side of zero the interval lies."""
+        """On which side of zero the interval lies."""
         if math.isnan(self.low) or math.isnan(self.high):
             return "unknown"
         if round(self.low, DIGITS) > 0:
@@ -52,7 +52,7 @@ class Effect:
 
     @property
     def size(self) -> "Effect":
-        """The same difference the other way round, if that makes it positive."""
+        """The difference with its sign turned if it is negative."""
         return self if self.mean >= 0 else Effect(-self.mean, -self.high, -self.low)
 
     def __str__(self) -> str:
@@ -62,34 +62,26 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Differences for each of some methods on each of some datasets, in the same splits.
+class Differences:
+    """Differences for each of some methods on each of some datasets, in the same splits."""
 
-    Parameters
-    ----------
-    values
-        One row per method and dataset, one column per split, without gaps.
-    other_methods, other_datasets
-        Those that were left out because they are not finished.
-    """
-
-    values: pd.DataFrame
-    other_methods: list[str]
-    other_datasets: list[str]
+    values: pd.DataFrame  # one row per method and dataset, one column per split, without gaps
+    left_out_methods: list[str]  # for unfinished cells
+    left_out_datasets: list[str]
 
     @property
     def methods(self) -> list[str]:
-        """The methods, in the order of the alphabet."""
+        """The methods, by alphabet."""
         return sorted(set(self.values.index.get_level_values("method")))
 
     @property
     def datasets(self) -> list[str]:
-        """The datasets, in the order of the alphabet."""
+        """The datasets, by alphabet."""
         return sorted(set(self.values.index.get_level_values("dataset")))
 
     @property
     def splits(self) -> int:
-        """How many splits there are."""
+        """The number of splits."""
         return self.values.shape[1]
 
     def overall(self) -> Effect:
@@ -108,32 +100,25 @@ class Grid:
         return self.values[chosen].mean()
 
 
-def whole_grid(differences: pd.DataFrame) -> Grid | None:
+def comparable(differences: pd.DataFrame) -> Differences | None:
     """Find the methods, datasets and splits that can be compared with each other.
 
-    Means over different datasets would be compared as if they were over the same. So only those datasets
-    count that every method has; where there is none, the methods with the fewest datasets are left out.
-
-    Parameters
-    ----------
-    differences
-        The columns `method`, `dataset`, `split` and `difference`; rows without a difference do not count.
+    Means over different datasets must not be compared, so only the datasets count that every method has.
+    Where there is none, the methods with the fewest datasets are left out. The columns are `method`,
+    `dataset`, `split` and `difference`, and rows without a difference do not count.
     """
     found = differences.dropna(subset="difference")
     if found.empty:
         return None
     values = found.pivot_table(index=["method", "dataset"], columns="split", values="difference")
-    datasets = {
-        str(method): {str(dataset) for dataset in part.index.get_level_values("dataset")}
-        for method, part in values.groupby(level="method")
-    }
-    kept = dict(datasets)
+    methods, datasets = (values.index.get_level_values(name).astype(str) for name in ("method", "dataset"))
+    of_method = {method: set(datasets[methods == method]) for method in methods.unique()}
+    kept = dict(of_method)
     while not set.intersection(*kept.values()):
         kept.pop(min(kept, key=lambda method: (len(kept[method]), method)))
     shared = set.intersection(*kept.values())
-    index = values.index
-    inside = index.get_level_values("method").isin(kept) & index.get_level_values("dataset").isin(shared)
-    whole = values[inside].dropna(axis="columns")
+    whole = values[methods.isin(kept) & datasets.isin(shared)].dropna(axis="columns")
     if whole.empty:
         return None
-    return Grid(whole, sorted(set(datasets) - set(kept)), sorted(set.union(*datasets.values()) - shared))
+    every = set.union(*of_method.values())
+    return Differences(whole, sorted(set(of_method) - set(kept)), sorted(every - shared))

@@ -1,17 +1,22 @@
-"""A study's results as one page of HTML that needs nothing but itself."""
+"""A study's results as one self-contained HTML page."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import pandas as pd
+
 from ascertain.analysis.artefacts import ARTEFACTS, Artefact
-from ascertain.analysis.report.cells import cells_island
+from ascertain.analysis.report.cells import cells_json
 from ascertain.analysis.report.comparison import compare
-from ascertain.analysis.report.exhibits import make_exhibits
 from ascertain.analysis.report.findings import NOTE, NOTHING_FOUND, find
-from ascertain.analysis.report.overview import describe_run, notices
-from ascertain.analysis.report.provenance import read_provenance
+from ascertain.analysis.report.overview import describe_run, notices, trace_sources
 from ascertain.analysis.results import Results, read_results
+from ascertain.errors import InputError
+from ascertain.reporting.figures import Exhibit, embed_figure
 from ascertain.reporting.html import part, render_page, write_page
+from ascertain.reporting.style import paper_style
+from ascertain.reporting.tables import Cell, HtmlTable, to_table
 
 
 def write_report(folder: Path, out: Path | None = None) -> Path:
@@ -26,8 +31,8 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     folder
         The results of a study. Only `results.parquet` must be there.
     out
-        The file to write, `report.html` in the folder unless given; it is replaced at once, never left
-        half-written.
+        The file to write, by default `report.html` in the folder. An existing file is replaced only once the
+        new one is complete.
 
     Returns
     -------
@@ -41,9 +46,9 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
 
 
 def render(results: Results, artefacts: Iterable[Artefact]) -> str:
-    """Give the page as text, with those of the figures and tables that can be made."""
+    """Render the page, with those of the figures and tables that can be made."""
     name = results.study.get("name")
-    exhibits, left_out = make_exhibits(results, artefacts)
+    exhibits, left_out = _make_exhibits(results, artefacts)
     return render_page(
         part("template.html", __package__),
         js=part("cells.js", __package__),
@@ -58,6 +63,30 @@ def render(results: Results, artefacts: Iterable[Artefact]) -> str:
         exhibits=exhibits,
         left_out=left_out,
         comparison=compare(results),
-        cells=cells_island(results.results),
-        provenance=read_provenance(results),
+        cells=cells_json(results.results),
+        provenance=trace_sources(results),
     )
+
+
+def _make_exhibits(results: Results, artefacts: Iterable[Artefact]) -> tuple[list[Exhibit], HtmlTable | None]:
+    """Make all that can be made; the table lists the others with the reasons, if there are any."""
+    made: list[Exhibit] = []
+    reasons: list[list[Cell]] = []
+    for number, artefact in enumerate(artefacts):
+        anchor = f"exhibit-{number}-{re.sub(r'[^a-z0-9]+', '-', artefact.name.lower())}"
+        words = artefact.name.replace("_", " ").replace("-", " ").strip()
+        title = words[:1].upper() + words[1:]
+        try:
+            with paper_style():
+                product = artefact.make(results)
+                made.append(
+                    Exhibit(anchor, title, artefact.summary, table=to_table(product))
+                    if isinstance(product, pd.DataFrame)
+                    else embed_figure(product, anchor, title, artefact.summary)
+                )
+        except InputError as error:
+            # Files are named relative to the folder: a shared page should not show its author's disk layout.
+            reason = str(error).replace(f"{results.folder}/", "").replace(str(results.folder), ".")
+            reasons.append([Cell(title), Cell(artefact.kind), Cell(reason, tone="note")])
+    headers = [Cell("What"), Cell("Kind"), Cell("Why it is not here")]
+    return made, HtmlTable(headers, reasons) if reasons else None

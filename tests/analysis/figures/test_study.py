@@ -9,19 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ascertain import InputError
-from ascertain.analysis.compute_figure import draw_compute
-from ascertain.analysis.curve_figures import draw_budget_curves
-from ascertain.analysis.damage import damage_and_gain
-from ascertain.analysis.heatmap_figure import draw_acquisition_heatmaps
-from ascertain.analysis.law_figure import draw_law_grid
-from ascertain.analysis.recovery import recovery_slopes
+from ascertain.analysis.damage import damage_and_gain, recovery_slopes
+from ascertain.analysis.figures.budgets import budget_curves, draw_budget_curves
+from ascertain.analysis.figures.compute import draw_compute
+from ascertain.analysis.figures.heatmaps import draw_acquisition_heatmaps, mean_shares
+from ascertain.analysis.figures.recovery import draw_law_grid
+from ascertain.analysis.figures.states import draw_state_variants, state_conditioning
+from ascertain.analysis.figures.summary import draw_main_summary, draw_summary_grid, windows_of
 from ascertain.analysis.results import Results
-from ascertain.analysis.state_figure import draw_state_variants
-from ascertain.analysis.summary_figures import draw_main_summary, draw_summary_grid, windows_of
 from ascertain.reporting.style import TEXT_WIDTH, paper_style
-
-from .made_up import Row, arms, cell, results_of
-from .test_compute import study as timed_work
+from tests.analysis.made_up import Row, arms, cell, results_of
+from tests.analysis.test_compute import study as timed_work
 
 EVERY = (
     *(draw_main_summary, draw_summary_grid, draw_law_grid, draw_compute, draw_budget_curves),
@@ -58,7 +56,7 @@ def places(line: Line2D) -> np.ndarray:
 
 
 def points(ax: Axes, marker: str, face: str | None = None) -> set[tuple[float, int]]:
-    """Give the places of single marks of a kind, with y rounded to its row."""
+    """Places of single marks of a kind, with y rounded to its row."""
     found = [line for line in ax.lines if line.get_marker() == marker and len(places(line)) == 1]
     if face is not None:
         found = [line for line in found if (line.get_markerfacecolor() == "white") == (face == "hollow")]
@@ -170,6 +168,19 @@ def test_the_compute_figure_has_an_arrow_per_dataset_and_policy() -> None:
         draw_compute(results_of(rows))
 
 
+def test_curves_are_means_and_standard_errors_at_each_budget() -> None:
+    rows = cell("cube", "ol", "complete", [0.5, 0.7]) + cell(
+        "cube", "ol", "complete", [0.3, None], budget=3.0
+    )
+    rows += cell("cube", "ol", "complete", [0.9, 0.9], state="sm")
+    curves = budget_curves(results_of(rows)).set_index(["state", "budget"])
+    assert curves["score"].to_dict() == pytest.approx({("s", 3): 0.3, ("s", 10): 0.6, ("sm", 10): 0.9})
+    assert curves.loc[("s", 10), "score_se"] == pytest.approx(0.1)  # a deviation of .1 sqrt 2, over sqrt 2
+    assert curves["splits"].to_dict() == {("s", 3): 1, ("s", 10): 2, ("sm", 10): 2}
+    families = budget_curves(results_of(rows), "family")
+    assert families[["budget", "score"]].to_numpy().tolist() == [[10.0, pytest.approx(0.75)]]
+
+
 def test_budget_curves_have_a_line_per_treatment_and_grey_baselines() -> None:
     low = [{**row, "budget": 3.0, "score": row["score"] / 2} for row in study()]
     figure = drawn(draw_budget_curves, results_of(study() + low))
@@ -183,6 +194,28 @@ def test_budget_curves_have_a_line_per_treatment_and_grey_baselines() -> None:
     np.testing.assert_allclose([np.asarray(line.get_ydata(), float) for line in curves], expected)
     with pytest.raises(InputError, match="curves need several"):
         draw_budget_curves(results_of(study()))
+
+
+def test_shares_are_averaged_over_splits_in_the_order_of_the_study() -> None:
+    policy = {"dataset": "cube", "method": "ol", "state": "s", "treatment": "complete", "protocol": "paper"}
+    rows = [
+        {**policy, "split": split, "step": 1, "action": action, "share": share}
+        for split, shares in enumerate([(0.2, 0.8), (0.4, 0.6)])
+        for action, share in zip("za", shares, strict=True)
+    ]
+    shares = mean_shares(results_of([], acquisitions=rows))
+    assert shares["action"].tolist() == ["z", "a"]
+    assert shares["share"].tolist() == pytest.approx([0.3, 0.7])
+
+
+def test_a_split_in_which_nobody_takes_an_action_counts() -> None:
+    policy = {"dataset": "cube", "method": "ol", "state": "s", "treatment": "complete", "protocol": "paper"}
+    rows = [
+        {**policy, "split": split, "step": 1, "action": action, "share": 1.0}
+        for split, action in enumerate("aaaab")
+    ]
+    shares = mean_shares(results_of([], acquisitions=rows))
+    assert dict(zip(shares["action"], shares["share"], strict=True)) == pytest.approx({"a": 0.8, "b": 0.2})
 
 
 def acquired(method: str, treatment: str, shares: dict[str, list[float]], dataset: str = "cube") -> list[Row]:
@@ -222,6 +255,20 @@ def test_heat_maps_sum_what_is_rarely_taken_and_stop_at_a_page() -> None:
     assert [ax.get_ylabel().split("\n")[0] for ax in one.axes if ax.images] == ["d0"]
     with pytest.raises(InputError, match=r"no acquisitions at mcar, p = 0.7"):
         draw_acquisition_heatmaps(results_of(scores))
+
+
+def test_state_conditioning_takes_off_the_lead_on_complete_data_split_by_split() -> None:
+    rows = arms("cube", "ol", [0.8, 0.7], [0.6, 0.6], [0.7, 0.7])
+    rows += arms("cube", "ol", [0.9, 0.7], [0.5, 0.6], [0.8, 0.6], state="sm")
+    rows += arms("cube", "dime", [0.9, 0.9], [0.5, 0.5], [0.8, 0.8])  # one variant
+    rows += arms("cube", "jafa", [0.9], [0.5]) + arms("cube", "jafa", [None, 0.9], [None, 0.5], state="sm")
+    frame = state_conditioning(results_of(rows))
+    assert frame[["dataset", "method", "splits"]].to_numpy().tolist() == [["cube", "ol", 2]]
+    # (s,m) - (s): complete .1, 0; restricted -.1, 0; restored .1, -.1.
+    row = frame.iloc[0]
+    assert row["complete"] == pytest.approx(0.05)
+    assert row["restricted"] == pytest.approx(((-0.1 - 0.1) + (0 - 0)) / 2)
+    assert row["restored"] == pytest.approx(((0.1 - 0.1) + (-0.1 - 0)) / 2)
 
 
 def test_state_variants_are_restricted_against_restored() -> None:

@@ -8,8 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from ascertain import InputError
-from ascertain.analysis import exact_figures
-from ascertain.analysis.exact_tables import regret_summary
+from ascertain.analysis.figures import exact as exact_figures
 from ascertain.exact.study import Sweep, run_study
 from ascertain.reporting.style import paper_style
 
@@ -70,14 +69,3 @@ def test_a_replicate_twice_or_without_its_pair_is_refused(table: pd.DataFrame, t
     with pytest.raises(InputError, match="lack one of the two horizons"):
         exact_figures.draw_exact_figures(table.iloc[1:], SWEEP, tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_summary_says_where_each_approach_ends() -> None:
-    curve = pd.DataFrame({"n": [10, 100, 1000, 10_000, 100_000], "regret": [0.5, 0.0, 0.25, 0.0, 0.0]})
-    curve = curve.assign(d=6, budget=2, rate=0.6, horizon=2, replicate=0)
-    solved = curve.assign(approach="filtering")
-    unsolved = curve.assign(approach="aliasing", regret=curve["regret"] + 0.125)
-    myopic = solved.assign(horizon=1, regret=0.25)
-    summary = regret_summary(pd.concat([solved, unsolved, myopic])).set_index("approach")
-    assert summary["regret"].to_dict() == {"aliasing": 0.125, "filtering": 0}
-    assert summary["zero_from"].dropna().to_dict() == {"filtering": 10_000}

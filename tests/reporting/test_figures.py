@@ -1,9 +1,10 @@
-"""The heat map of what is acquired when."""
+"""Figures inside pages, and the heat map of what is acquired when."""
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from ascertain.reporting.acquisition_figures import draw_frequencies
+from ascertain.reporting.figures import data_uri, draw_frequencies
 
 
 def shares(values: list[list[float]], names: list[str]) -> pd.DataFrame:
@@ -31,3 +32,14 @@ def test_shows_what_is_taken_in_the_order_of_the_problem_and_counts_the_rest() -
 def test_nothing_acquired_is_said() -> None:
     figure = draw_frequencies(shares([[0.0, 0.0]], ["a", "b"]), "title")
     assert figure.axes[0].texts[0].get_text() == "nothing is acquired"
+
+
+def test_a_figure_is_the_same_every_time_and_pixels_if_it_is_large() -> None:
+    def draw(points: int) -> Figure:
+        figure = Figure(figsize=(2, 2))
+        figure.subplots().plot(*np.random.default_rng(0).random((2, points)), "o")
+        return figure
+
+    assert data_uri(draw(5)).startswith("data:image/svg+xml;base64,")
+    assert data_uri(draw(5)) == data_uri(draw(5))
+    assert data_uri(draw(9000)).startswith("data:image/png;base64,")

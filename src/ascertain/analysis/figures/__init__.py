@@ -1,0 +1,1 @@
+"""The figures of a study and of the exact study."""

@@ -1,0 +1,1 @@
+"""What the paper publishes, and how a study compares with it."""
