@@ -116,6 +116,13 @@ _ALL = (
         tables.adaptivity_latex,
     ),
     Artefact(
+        "estimates",
+        "Scores of policies on tables with holes of their own, estimated from test rows.",
+        tables.estimates_table,
+        tables.estimates_numbers,
+        tables.estimates_latex,
+    ),
+    Artefact(
         "damage",
         "Missingness damage and restoration gain of every policy in every setting.",
         tables.damage_table,

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from ascertain import methods, restoration
 from ascertain.analysis.results import Results
 from ascertain.errors import InputError
 from ascertain.reporting.names import without_baselines
@@ -11,8 +12,6 @@ from ascertain.reporting.names import without_baselines
 _HOLES = ["dataset", "mechanism", "rate", "split", "device"]
 _TREATED = [*_HOLES, "treatment", "restorer"]
 _POLICY = ["method", "state"]
-_BUILT_ON_VAE = "odin"  # its pretraining is a PVAE on the treated data
-_BY_VAE = "pvae"  # restores with the PVAE of the restricted data
 
 
 class Compute(NamedTuple):
@@ -76,7 +75,7 @@ def _without_restoration(
     pretraining = _seconds(timings[shared], "pretrain", [*_TREATED, "method"])
     variants = policies.groupby([*_TREATED, "method"])["seconds"].transform("size")
     seconds = policies["seconds"] + (_of(policies, own) + _of(policies, pretraining) / variants)
-    return seconds + _of(policies, vae).where(policies["method"] == _BUILT_ON_VAE, 0.0)
+    return seconds + _of(policies, vae).where(_builds_on_vae(policies), 0.0)
 
 
 def _with_restoration(policies: pd.DataFrame, timings: pd.DataFrame, vae: "pd.Series[float]") -> pd.DataFrame:
@@ -85,16 +84,26 @@ def _with_restoration(policies: pd.DataFrame, timings: pd.DataFrame, vae: "pd.Se
     sharing = restored.groupby(_TREATED)["seconds"].transform("size")
     drawing = _of(restored, _seconds(timings, "restore", _TREATED), missing=float("nan")) / sharing
     fitting = _of(restored.assign(treatment="restricted", restorer=""), vae, missing=float("nan"))
-    amortised = drawing + fitting.where(restored["restorer"] == _BY_VAE, 0.0)
+    amortised = drawing + fitting.where(_restored_by_vae(restored), 0.0)
     restored = restored.assign(amortised=amortised, seconds=restored["seconds"] + amortised)
     return restored.dropna(subset="amortised")
 
 
 def _vae_users(policies: pd.DataFrame) -> "pd.Series[int]":
     """Count, for the data that each PVAE was fitted to, the policies that use it."""
-    built_on = policies[policies["method"] == _BUILT_ON_VAE]
-    restored_with = policies[policies["restorer"] == _BY_VAE].assign(treatment="restricted", restorer="")
+    built_on = policies[_builds_on_vae(policies)]
+    restored_with = policies[_restored_by_vae(policies)].assign(treatment="restricted", restorer="")
     return pd.concat([built_on, restored_with]).groupby(_TREATED).size()
+
+
+def _builds_on_vae(policies: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether each policy's pretraining is the PVAE of the treated data."""
+    return policies["method"].isin([name for name in methods.names() if methods.get(name).shares])
+
+
+def _restored_by_vae(policies: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether each policy's table was restored with the PVAE of the restricted data."""
+    return policies["restorer"].isin([name for name in restoration.names() if restoration.get(name).shares])
 
 
 def _seconds(timings: pd.DataFrame, stage: str, by: list[str]) -> "pd.Series[float]":

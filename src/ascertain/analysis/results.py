@@ -1,7 +1,7 @@
 """The results of a study, read from its folder, and the setting that its figures are about."""
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +53,9 @@ class Results:
     timings: pd.DataFrame  # per piece of work: its seconds
     routes: pd.DataFrame  # per dataset, split and budget: what fixed routes achieve
     acquisitions: pd.DataFrame  # per cell, step and action: share of rows that take it, at the largest budget
+    # Per cell, budget and estimator, where rows have holes of their own: estimates with intervals. Of these,
+    # `results` holds the doubly robust ones.
+    estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def protocol(self) -> str:
@@ -82,6 +85,7 @@ def read_results(folder: str | Path) -> Results:
         raise InputError(f"{folder} is not a folder; `ascertain study run` writes a study's results into one")
     study = _read_study(folder / "study.toml")
     tables = {name: _read_table(folder / f"{name}.parquet", name, study.get("protocol")) for name in _COLUMNS}
+    tables |= _split_estimates(tables["results"])
     _check_unique(tables["results"], folder / "results.parquet")
     return Results(folder=folder, study=study, **tables)
 
@@ -188,6 +192,15 @@ def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
             f"{path} holds rows of several protocols ({listed(found)}); name the one you mean in study.toml"
         )
     return table.reset_index(drop=True)
+
+
+def _split_estimates(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Scores with one row per cell and budget, and all estimates from rows with holes."""
+    if "estimator" not in results:
+        return {"results": results, "estimates": results.iloc[:0]}
+    estimated = results["estimator"].notna()
+    kept = results[~estimated | (results["estimator"] == "dr")]
+    return {"results": kept.reset_index(drop=True), "estimates": results[estimated].reset_index(drop=True)}
 
 
 def _check_unique(results: pd.DataFrame, path: Path) -> None:

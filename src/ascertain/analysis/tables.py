@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 
 from ascertain.analysis.damage import damage_and_gain
-from ascertain.analysis.results import Results, main_setting
+from ascertain.analysis.results import Results, at_largest_budget, main_setting
 from ascertain.analysis.routes import MEASURES, adaptivity, route_table
 from ascertain.errors import InputError
 from ascertain.reporting import names
@@ -65,6 +65,47 @@ def route_structure_latex(results: Results) -> str:
     )
     rows = list(zip(*columns, strict=True))
     return _latex_table(caption, "tab:route-structure", "lclclc", header, [rows])
+
+
+def estimates_table(results: Results) -> pd.DataFrame:
+    """Estimates for reading: a row per dataset, policy and training set, at the largest budget."""
+    found = estimates_numbers(results)
+    told = found["restorer"].map(lambda name: f" ({names.restorer_name(name)})" if name else "")
+    holes = found["mechanism"].map(names.mechanism_name) + found["rate"].map(lambda p: f" {p:g}" if p else "")
+    return pd.DataFrame(
+        {
+            "Dataset": found["dataset"].map(names.dataset_name),
+            "Policy": names.with_policies(found)["policy"],
+            "Trained on": found["treatment"] + told,
+            "Further holes": holes.where(found["mechanism"] != "", "none"),
+            "Budget": found["budget"].map("{:g}".format),
+            "Estimator": found["estimator"],
+            "Score": found["score"].map(_fixed),
+            "95% interval": found["score_low"].map(_fixed) + " to " + found["score_high"].map(_fixed),
+            "Effective rows": found["effective_rows"].map("{:.0f}".format),
+            "Splits": found["splits"],
+        }
+    )
+
+
+def estimates_numbers(results: Results) -> pd.DataFrame:
+    """Estimates from rows with holes, averaged over splits; the interval is the mean of the splits' own."""
+    if results.estimates.empty:
+        raise InputError("no dataset of this study has missing cells of its own")
+    by = ["dataset", "method", "state", "treatment", "restorer", "mechanism", "rate", "budget", "estimator"]
+    known = at_largest_budget(results.estimates.dropna(subset="score"))
+    values = ["score", "score_low", "score_high", "effective_rows"]
+    means = known.groupby(by, sort=True)[values].mean()
+    return means.assign(splits=known.groupby(by).size()).reset_index()
+
+
+def estimates_latex(results: Results) -> str:
+    """Estimates as a LaTeX table."""
+    found = estimates_table(results)
+    caption = "Scores estimated from test rows that have missing cells of their own, at the largest budget."
+    rows = [list(map(str, row)) for row in found.itertuples(index=False)]
+    columns = "l" * found.shape[1]
+    return _latex_table(caption, "tab:estimates", columns, list(found.columns), [rows])
 
 
 def adaptivity_table(results: Results) -> pd.DataFrame:

@@ -42,7 +42,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         What becomes of the holes while the policy is trained: `"restored"` (filled with draws from a
         generative model) or `"restricted"` (what a row lacks cannot be chosen in it).
     restorer
-        The generative model: `"pvae"`, a Partial VAE, or `"hotdeck"`, donors of the same class.
+        The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
+        `"pvae_noise"`, a Partial VAE, or `"hotdeck"`, donors of the same class.
     budget
         What may be spent on one instance; None: the sum of all costs.
     costs
@@ -93,7 +94,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: str = "gdfs",
         state: str = "s",
         treatment: str = "restored",
-        restorer: str = "pvae",
+        restorer: str = "pvae_noise",
         budget: float | None = None,
         costs: Any = None,
         groups: Any = None,

@@ -1,74 +1,27 @@
-"""Labels, order and colours of datasets, methods, mechanisms and restorers in figures and tables.
+"""Labels, order and colours of parts in figures and tables: what the parts say of themselves.
 
-A name that is not listed here is its own label.
+A name that is not registered, such as that of a plugin that is not loaded, is its own label.
 """
 
 from collections.abc import Iterable
 from itertools import cycle
-from typing import Literal, NamedTuple
+from types import ModuleType
+from typing import Literal
 
 import pandas as pd
 
+from ascertain import datasets, methods, missingness, restoration
+from ascertain.methods.registry import Kind, Method
 from ascertain.reporting.style import MUTED
 
-Kind = Literal["myopic", "intermediate", "terminal", "other"]
-
-_DATASETS = {
-    "cube": "CUBE",
-    "cube_nm": "CUBE-NM",
-    "cube_nuc": "CUBE-NUC",
-    "cube_noiseless": "CUBE (noiseless)",
-    "cube_nm_noiseless": "CUBE-NM (noiseless)",
-    "cube_nuc_noiseless": "CUBE-NUC (noiseless)",
-    "actg175": "ACTG175",
-    "diabetes": "Diabetes",
-    "nhanes_mortality": "NHANES",
-    "miniboone": "MiniBooNE",
-    "heart_disease": "Heart Disease",
-    "heart_sites": "Heart Disease (sites)",
-    "nhanes_i": "NHANES I",
-    "nhanes_t2d": "NHANES (diabetes)",
-    "magic": "MAGIC",
-    "physionet2012": "PhysioNet 2012",
-}
-
-
-class _Method(NamedTuple):
-    """How a method is shown; its kind is that of the paper's figure 5: whether it plans, and its rewards."""
-
-    label: str
-    colour: str = MUTED
-    kind: Kind = "other"
-    two_states: bool = False
-
-
-_METHODS = {
-    "dime": _Method("DIME", "#1777AE", "myopic"),
-    "gdfs": _Method("GDFS", "#00825F", "myopic"),
-    "aaco": _Method("AACO", "#BB5300", "terminal"),
-    "jafa": _Method("JAFA", "#882255", "terminal", two_states=True),
-    "ol": _Method("OL", "#976800", "intermediate", two_states=True),
-    "odin": _Method("ODIN", "#6F69AF", "intermediate", two_states=True),
-    "static": _Method("static route"),
-    "random": _Method("random"),
-    "sequential": _Method("sequential"),
-    "stop": _Method("no acquisition"),
-}
-_BASELINES = ("static", "random", "sequential", "stop")
 _FURTHER_COLOURS = ("#A03C5A", "#3B6B3B", "#2F4B7C", "#8A6FBF", "#5B6770", "#C2571A")
-_MECHANISMS = {
-    "mcar": "MCAR",
-    "mar": "MAR",
-    "mnar_logistic": "MNAR (logistic)",
-    "mnar_self": "MNAR (self-masking)",
-}
-_RESTORERS = {"pvae": "PVAE", "hotdeck": "hot deck", "mean": "mean"}
 _METRICS = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+_PACKAGES = {"dataset": datasets, "method": methods, "mechanism": missingness}
 
 
 def dataset_name(dataset: str) -> str:
     """Label of a dataset, the paper's where it has one."""
-    return _DATASETS.get(dataset, dataset)
+    return _label(datasets, dataset)
 
 
 def policy_name(method: str, state: str = "") -> str:
@@ -76,10 +29,10 @@ def policy_name(method: str, state: str = "") -> str:
 
     A method with a single variant has no suffix.
     """
-    shown = _METHODS.get(method, _Method(method))
+    label, found = _label(methods, method), _method(method)
     if state == "sm":
-        return f"{shown.label} (s,m)"
-    return f"{shown.label} (s)" if state == "s" and shown.two_states else shown.label
+        return f"{label} (s,m)"
+    return f"{label} (s)" if state == "s" and found is not None and len(found.states) > 1 else label
 
 
 def with_policies(frame: pd.DataFrame) -> pd.DataFrame:
@@ -90,12 +43,12 @@ def with_policies(frame: pd.DataFrame) -> pd.DataFrame:
 
 def mechanism_name(mechanism: str) -> str:
     """Label of a missingness mechanism."""
-    return _MECHANISMS.get(mechanism, mechanism)
+    return _label(missingness, mechanism)
 
 
 def restorer_name(restorer: str) -> str:
     """Label of a restorer."""
-    return _RESTORERS.get(restorer, restorer)
+    return _label(restoration, restorer)
 
 
 def metric_name(metric: str) -> str:
@@ -104,32 +57,36 @@ def metric_name(metric: str) -> str:
 
 
 def kind_of(method: str) -> Kind:
-    """Kind of a method, by which the paper's figure 5 shades rows; `other` if it is not in the paper."""
-    return _METHODS[method].kind if method in _METHODS else "other"
+    """Kind of a method, by which the paper's figure 5 shades rows; `other` for what it does not show."""
+    found = _method(method)
+    return "other" if found is None or found.kind == "baseline" else found.kind
 
 
 def without_baselines(frame: pd.DataFrame) -> pd.DataFrame:
     """Drop the baselines, unless there is nothing else."""
-    compared = frame[~frame["method"].isin(_BASELINES)]
+    compared = frame[~frame["method"].map(_is_baseline).astype(bool)]
     return compared if len(compared) else frame
 
 
 def only_baselines(frame: pd.DataFrame) -> pd.DataFrame:
     """Keep the baselines."""
-    return frame[frame["method"].isin(_BASELINES)]
+    return frame[frame["method"].map(_is_baseline).astype(bool)]
 
 
 def in_order(kind: Literal["dataset", "method", "mechanism"], names: Iterable[str]) -> list[str]:
-    """Distinct names in the order in which they are listed here, unknown ones last by alphabet."""
-    known = {"dataset": [*_DATASETS], "method": [*_METHODS], "mechanism": [*_MECHANISMS]}[kind]
+    """Distinct names in the order in which they are registered, unknown ones last by alphabet."""
+    known = _PACKAGES[kind].names()
     return sorted(set(names), key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
-def colours(methods: Iterable[str]) -> dict[str, str]:
-    """Colour of each method: the paper's, grey for baselines, distinct ones for others."""
-    ordered = in_order("method", methods)
-    further = cycle(_FURTHER_COLOURS)
-    return {name: _METHODS[name].colour if name in _METHODS else next(further) for name in ordered}
+def colours(names: Iterable[str]) -> dict[str, str]:
+    """Colour of each method: its own, grey for baselines, distinct ones for others."""
+    further, given = cycle(_FURTHER_COLOURS), {}
+    for name in in_order("method", names):
+        found = _method(name)
+        own = MUTED if _is_baseline(name) else None if found is None else found.color
+        given[name] = own or next(further)
+    return given
 
 
 def plain(text: str, most: int = 30) -> str:
@@ -141,3 +98,16 @@ def plain(text: str, most: int = 30) -> str:
 def panel_title(dataset: str, metric: str) -> str:
     """Title of a dataset's panel: its label and its metric."""
     return f"{plain(dataset_name(dataset))}, {plain(metric_name(metric))}"
+
+
+def _label(package: ModuleType, name: str) -> str:
+    return str(package.get(name).label) if name in package.names() else name
+
+
+def _is_baseline(method: str) -> bool:
+    found = _method(method)
+    return found is not None and found.kind == "baseline"
+
+
+def _method(name: str) -> Method | None:
+    return methods.get(name) if name in methods.names() else None

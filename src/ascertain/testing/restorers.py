@@ -103,8 +103,8 @@ def _labels_matter_only_if_declared(part: RestorerPart, fitted: Any, case: Case)
     if declared:
         free = label_free(fitted)
         relabelled = eqx.tree_at(lambda t: t.y, case.train, (case.train.y + 1) % case.problem.n_classes)
-        draws = (np.asarray(restore(jr.key(2), free, table).x) for table in (case.train, relabelled))
-        assert np.array_equal(*draws), f"{part.name}: what label_free() returns still looks at labels"
+        one, other = (np.asarray(restore(jr.key(2), free, table).x) for table in (case.train, relabelled))
+        assert np.array_equal(one, other), f"{part.name}: what label_free() returns still looks at labels"
 
 
 def _replicates_are_independent(part: RestorerPart, settings: Any, fitted: Any, case: Case) -> None:
