@@ -1,4 +1,4 @@
-"""What the holes of a user's table mean."""
+"""The command `diagnose`: what the holes of a user's table mean."""
 
 import dataclasses
 import json
@@ -24,8 +24,9 @@ from ascertain.cli.table_options import (
 )
 
 if TYPE_CHECKING:
-    from ascertain.practice.advice import Advice
-    from ascertain.practice.diagnosis import Findings
+    from ascertain.analysis.report.overview import Fact
+    from ascertain.practice.diagnosis.findings import Findings
+    from ascertain.practice.diagnosis.recommendations import Recommendation
 
 _MOST_ACTIONS = 15  # in the terminal; the page has them all
 _HEADINGS = {
@@ -66,58 +67,46 @@ def diagnose(
 
     Prints a summary with advice, and writes a page of HTML with all findings.
     """
-    from ascertain.practice.advice import advise
-    from ascertain.practice.diagnosis import diagnose_table
-    from ascertain.practice.diagnosis_report import write_diagnosis
+    from ascertain.practice.diagnosis.findings import diagnose_table
+    from ascertain.practice.diagnosis.recommendations import recommend
+    from ascertain.practice.diagnosis.report import write_diagnosis
 
     read = read_table(table, target, sep, na)
-    findings, drawing = diagnose_table(
-        read,
-        **read_price_list(costs, groups, known),
-        budget=budget,
-    )
+    findings, drawing = diagnose_table(read, **read_price_list(costs, groups, known), budget=budget)
     path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
     write_diagnosis(findings, drawing, path)
-    found = advise(findings)
+    advice = recommend(findings)
     if as_json:
-        advice = [dataclasses.asdict(each) for each in found]
-        print(json.dumps(findings.to_json() | {"advice": advice}, indent=2, allow_nan=False))
+        content = findings.to_json() | {"advice": [dataclasses.asdict(each) for each in advice]}
+        print(json.dumps(content, indent=2, allow_nan=False))
         return
     _print_findings(findings)
-    _print_advice(found)
+    _print_advice(advice)
     console.print(escape(str(path)), highlight=False, soft_wrap=True)
 
 
 def _print_findings(findings: "Findings") -> None:
-    from ascertain.practice.words import (
-        holes_facts,
-        routes_facts,
-        signs_sentences,
-        support_facts,
-        support_sentence,
-        table_facts,
-    )
+    from ascertain.analysis.report.overview import Fact
+    from ascertain.practice.diagnosis import summary
 
     for warning in findings.table.warnings:
         warn(warning)
-    _print_section(findings.table.file, table_facts(findings.table))
-    _print_section("What is missing", holes_facts(findings))
+    _print_section(findings.table.file, summary.table_facts(findings.table))
+    _print_section("What is missing", summary.holes_facts(findings))
     _print_actions(findings)
-    for sentence in signs_sentences(findings.holes):
+    for sentence in summary.signs_sentences(findings.holes):
         console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)), highlight=False)
-    _print_section("Rows that support a policy", support_facts(findings.support))
-    console.print(Padding(escape(support_sentence(findings)), (0, 0, 0, 2)), highlight=False)
-    if isinstance(findings.routes, str):
-        _print_section("Fixed sets of actions", [("Not computed", findings.routes)])
-    else:
-        _print_section("Fixed sets of actions", routes_facts(findings.routes))
+    _print_section("Rows that support a policy", summary.support_facts(findings.support))
+    console.print(Padding(escape(summary.support_sentence(findings)), (0, 0, 0, 2)), highlight=False)
+    routes = summary.routes_facts(findings.routes) or [Fact("Not computed", str(findings.routes))]
+    _print_section("Fixed sets of actions", routes)
 
 
-def _print_section(title: str, facts: list[tuple[str, str]]) -> None:
+def _print_section(title: str, facts: "list[Fact]") -> None:
     console.print(f"\n[bold]{escape(title)}[/]", highlight=False)
     grid = Table.grid(padding=(0, 2))
-    for label, text in facts:
-        grid.add_row(f"  [dim]{escape(label)}[/]", escape(text))
+    for fact in facts:
+        grid.add_row(f"  [dim]{escape(fact.label)}[/]", escape(fact.text))
     console.print(grid, highlight=False)
 
 
@@ -133,8 +122,8 @@ def _print_actions(findings: "Findings") -> None:
         console.print(f"  … and {len(missing) - _MOST_ACTIONS} more that are missing less often", style="dim")
 
 
-def _print_advice(found: "list[Advice]") -> None:
+def _print_advice(advice: "list[Recommendation]") -> None:
     console.print("\n[bold]Advice[/]")
-    for advice in found:
-        head = f"{_HEADINGS[advice.kind]}: [bold]{escape(advice.title)}[/]"
-        console.print(Padding(f"{head}. {escape(advice.text)}", (0, 0, 1, 2)), highlight=False)
+    for each in advice:
+        head = f"{_HEADINGS[each.kind]}: [bold]{escape(each.title)}[/]"
+        console.print(Padding(f"{head}. {escape(each.text)}", (0, 0, 1, 2)), highlight=False)

@@ -1,4 +1,4 @@
-"""Fitting a policy to a user's own table."""
+"""The command `fit`: policies for a user's own table, compared on held-out rows."""
 
 import json
 import warnings
@@ -28,9 +28,9 @@ from ascertain.cli.table_options import (
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
-    from ascertain.practice.fit_report import FitReport
-    from ascertain.practice.leaderboard import Candidate, Leaderboard
-    from ascertain.practice.policy_tree import Branch
+    from ascertain.practice.comparison.leaderboard import Candidate, Leaderboard
+    from ascertain.practice.comparison.policy_tree import Branch
+    from ascertain.practice.comparison.report import FitReport
 
 _FORKS = 3  # of the policy's first steps, in the terminal
 
@@ -76,13 +76,13 @@ def fit(
 ) -> None:
     """Learn from a table with holes what to measure next, compare a few policies, and save the best.
 
-    Holds out test rows, fits each policy to the others, chooses by validation rows, and tells how well all of
-    them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
+    Holds out test rows, fits each policy to the others, chooses by validation rows, and reports how well all
+    of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
     """
-    from ascertain.practice.fit_report import report_fit
-    from ascertain.practice.held_out import hold_out
-    from ascertain.practice.leaderboard import check_candidates, compare, stages
-    from ascertain.reporting.text import file_hash
+    from ascertain.analysis.report.provenance import file_hash
+    from ascertain.practice.comparison.held_out import hold_out
+    from ascertain.practice.comparison.leaderboard import check_candidates, compare, stages
+    from ascertain.practice.comparison.report import report_fit
 
     check_folder(out, force=force)
     candidates = _candidates(method, state, treatment)
@@ -122,13 +122,13 @@ def check_folder(out: Path, *, force: bool) -> None:
         ours = False
     if not ours:
         raise InputError(
-            f"{out} holds files but no model of ascertain; name another folder, or add --force to write "
+            f"{out} contains files but no model of ascertain; name another folder, or add --force to write "
             "into this one"
         )
 
 
 def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Candidate]":
-    from ascertain.practice.leaderboard import DEFAULTS, Candidate
+    from ascertain.practice.comparison.leaderboard import DEFAULTS, Candidate
 
     if method is not None:
         return (Candidate(method, state, treatment),)
@@ -139,7 +139,7 @@ def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Can
 
 @contextmanager
 def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
-    """Give what to call with each stage's name as it begins, and with its time when it ends."""
+    """Show progress; call the function with a stage's name when it begins, and with its time when it ends."""
     with progress_bar() as bar:
         task = bar.add_task("", total=len(stages))
 
@@ -160,26 +160,26 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
 
 def _write(report: "FitReport", out: Path) -> None:
     """Write the model, and the page beside it."""
-    from ascertain.practice.fit_report import render
-    from ascertain.practice.leaderboard import as_classifier
+    from ascertain.practice.comparison.leaderboard import as_classifier
+    from ascertain.practice.comparison.report import render
     from ascertain.reporting.html import write_page
 
     page = render(report)
     settings = {"restorer": report.restorer, "effort": report.effort}
     model = as_classifier(report.data, report.board.best, seed=report.seed, **settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it holds training rows was said before
+        warnings.simplefilter("ignore", UserWarning)  # the warning about training rows was printed before
         model.save(out)
     write_page(page, out / "report.html")
 
 
 def _print_report(report: "FitReport", out: Path) -> None:
-    from ascertain.practice.fit_words import choice_sentences
+    from ascertain.practice.comparison.summary import choice_sentences
 
     _print_leaderboard(report.board)
     for sentence in choice_sentences(report.data, report.board):
         console.print(Padding(escape(sentence), (0, 0, 1, 0)), highlight=False)
-    tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.faithful:.0%} of rows go exactly so)[/]")
+    tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.fidelity:.0%} of rows do exactly this)[/]")
     _add_branches(tree, report.tree.branches, _FORKS)
     console.print(tree, highlight=False)
     console.print()
@@ -188,32 +188,31 @@ def _print_report(report: "FitReport", out: Path) -> None:
 
 
 def _print_leaderboard(board: "Leaderboard") -> None:
-    from ascertain.practice.fit_words import ESTIMATES, score_text
+    from ascertain.practice.comparison.summary import ESTIMATES, score_text
 
     budget = board.budgets[-1]
     printed = Table(
         "", "AUROC, estimated", "AUROC, rows as they are", "mean cost", box=None, padding=(0, 2, 0, 0)
     )
-    for contender in board.contenders:
-        best = contender is board.best
+    for fitted in board.candidates:
         printed.add_row(
-            f"{'[bold]' if best else ''}{escape(contender.candidate.name)}",
-            score_text(contender.score(budget, "dr")),
-            score_text(contender.score(budget, "restricted")),
-            f"{contender.score(budget, board.reported, 'mean_cost').estimate:.3g}",
+            f"{'[bold]' if fitted is board.best else ''}{escape(fitted.candidate.name)}",
+            score_text(fitted.score(budget, "dr")),
+            score_text(fitted.score(budget, "restricted")),
+            f"{fitted.score(budget, board.common_estimator, 'mean_cost').estimate:.3g}",
         )
     console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]", highlight=False)
     console.print(printed, highlight=False)
     console.print(
-        f"[dim]Estimated: if everything could be bought. Costs: {ESTIMATES[board.reported]}.[/]\n",
+        f"[dim]Estimated: if everything could be bought. Costs: {ESTIMATES[board.common_estimator]}.[/]\n",
         highlight=False,
     )
 
 
 def _add_branches(tree: Tree, branches: "Sequence[Branch]", depth: int) -> None:
-    """Print so many forks; the page has them all."""
+    """Print the first forks only; the page has them all."""
     for branch in branches if depth else ():
         first = "first: " if depth == _FORKS else "then: "
         condition = f"if {branch.condition}: " if branch.condition else first
-        label = f"{escape(condition)}[bold]{escape(branch.words)}[/] [dim]{branch.numbers}[/]"
+        label = f"{escape(condition)}[bold]{escape(branch.actions_text)}[/] [dim]{branch.rows_text}[/]"
         _add_branches(tree.add(label), branch.then, depth - 1)
