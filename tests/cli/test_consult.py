@@ -36,7 +36,7 @@ def test_lines_from_a_pipe_are_answered_and_shown(
     assert "Measure next:" in shown
     assert "Spent 3 of 6." in shown
     told = shown.replace("\n", "")
-    assert f"Go on with: ascertain consult {model} --case {file}" in told
+    assert f"Continue with: ascertain consult {model} --case {file}" in told
     assert consult(monkeypatch, "stop\n", str(model), "--case", str(file), "--budget", "4") == 0
     shown = capsys.readouterr().out
     assert "age 40, sex f, iron 1" in shown

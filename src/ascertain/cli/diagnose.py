@@ -10,18 +10,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from ascertain.cli import table_options as options
 from ascertain.cli.app import app, console, warn
-from ascertain.cli.table_options import (
-    Costs,
-    Groups,
-    Known,
-    Markers,
-    Separator,
-    TableFile,
-    Target,
-    read_price_list,
-    read_table,
-)
 
 if TYPE_CHECKING:
     from ascertain.analysis.report.overview import Fact
@@ -48,16 +38,16 @@ Examples:
 """
 )
 def diagnose(
-    table: TableFile,
-    target: Target,
-    costs: Costs = None,
+    table: options.TableFile,
+    target: options.Target,
+    costs: options.Costs = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="any amount")
     ] = None,
-    known: Known = "",
-    groups: Groups = None,
-    sep: Separator = None,
-    na: Markers = None,
+    known: options.Known = "",
+    groups: options.Groups = None,
+    sep: options.Separator = None,
+    na: options.Markers = None,
     out: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="TABLE-diagnosis.html")
     ] = None,
@@ -71,8 +61,8 @@ def diagnose(
     from ascertain.practice.diagnosis.recommendations import recommend
     from ascertain.practice.diagnosis.report import write_diagnosis
 
-    read = read_table(table, target, sep, na)
-    findings, drawing = diagnose_table(read, **read_price_list(costs, groups, known), budget=budget)
+    read = options.read_table(table, target, sep, na)
+    findings, drawing = diagnose_table(read, **options.read_price_list(costs, groups, known), budget=budget)
     path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
     write_diagnosis(findings, drawing, path)
     advice = recommend(findings)
@@ -82,7 +72,7 @@ def diagnose(
         return
     _print_findings(findings)
     _print_advice(advice)
-    console.print(escape(str(path)), highlight=False, soft_wrap=True)
+    console.print(escape(str(path)), soft_wrap=True)
 
 
 def _print_findings(findings: "Findings") -> None:
@@ -95,19 +85,19 @@ def _print_findings(findings: "Findings") -> None:
     _print_section("What is missing", summary.holes_facts(findings))
     _print_actions(findings)
     for sentence in summary.signs_sentences(findings.holes):
-        console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)))
     _print_section("Rows that support a policy", summary.support_facts(findings.support))
-    console.print(Padding(escape(summary.support_sentence(findings)), (0, 0, 0, 2)), highlight=False)
+    console.print(Padding(escape(summary.support_sentence(findings)), (0, 0, 0, 2)))
     routes = summary.routes_facts(findings.routes) or [Fact("Not computed", str(findings.routes))]
     _print_section("Fixed sets of actions", routes)
 
 
 def _print_section(title: str, facts: "list[Fact]") -> None:
-    console.print(f"\n[bold]{escape(title)}[/]", highlight=False)
+    console.print(f"\n[bold]{escape(title)}[/]")
     grid = Table.grid(padding=(0, 2))
     for fact in facts:
         grid.add_row(f"  [dim]{escape(fact.label)}[/]", escape(fact.text))
-    console.print(grid, highlight=False)
+    console.print(grid)
 
 
 def _print_actions(findings: "Findings") -> None:
@@ -126,4 +116,4 @@ def _print_advice(advice: "list[Recommendation]") -> None:
     console.print("\n[bold]Advice[/]")
     for each in advice:
         head = f"{_HEADINGS[each.kind]}: [bold]{escape(each.title)}[/]"
-        console.print(Padding(f"{head}. {escape(each.text)}", (0, 0, 1, 2)), highlight=False)
+        console.print(Padding(f"{head}. {escape(each.text)}", (0, 0, 1, 2)))

@@ -13,18 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.tree import Tree
 
+from ascertain.cli import table_options as options
 from ascertain.cli.app import app, console, errors, progress_bar, warn
-from ascertain.cli.table_options import (
-    Costs,
-    Groups,
-    Known,
-    Markers,
-    Separator,
-    TableFile,
-    Target,
-    read_price_list,
-    read_table,
-)
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,15 +37,15 @@ Examples:
 """
 )
 def fit(
-    table: TableFile,
-    target: Target,
+    table: options.TableFile,
+    target: options.Target,
     out: Annotated[Path, typer.Option(help="The folder for the model and its report.")],
-    costs: Costs = None,
+    costs: options.Costs = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="the sum of all costs")
     ] = None,
-    known: Known = "",
-    groups: Groups = None,
+    known: options.Known = "",
+    groups: options.Groups = None,
     method: Annotated[
         str | None,
         typer.Option(help="Fit this method only.", show_default="gdfs, dime and a fixed panel"),
@@ -68,8 +58,8 @@ def fit(
     effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
     test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
-    sep: Separator = None,
-    na: Markers = None,
+    sep: options.Separator = None,
+    na: options.Markers = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that holds other things.")
     ] = False,
@@ -89,8 +79,8 @@ def fit(
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
-        read_table(table, target, sep, na),
-        **read_price_list(costs, groups, known),
+        options.read_table(table, target, sep, na),
+        **options.read_price_list(costs, groups, known),
         budget=budget,
         test_fraction=test_fraction,
         seed=seed,
@@ -147,7 +137,7 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
             if text in stages:
                 bar.update(task, description=text)
             else:
-                bar.console.print(f"[dim]{escape(text)}[/]", highlight=False)
+                bar.console.print(f"[dim]{escape(text)}[/]")
                 bar.advance(task)
 
         try:
@@ -178,13 +168,13 @@ def _print_report(report: "FitReport", out: Path) -> None:
 
     _print_leaderboard(report.board)
     for sentence in choice_sentences(report.data, report.board):
-        console.print(Padding(escape(sentence), (0, 0, 1, 0)), highlight=False)
+        console.print(Padding(escape(sentence), (0, 0, 1, 0)))
     tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.fidelity:.0%} of rows do exactly this)[/]")
     _add_branches(tree, report.tree.branches, _FORKS)
-    console.print(tree, highlight=False)
+    console.print(tree)
     console.print()
-    console.print(f"Report  {escape(str(out / 'report.html'))}", highlight=False, soft_wrap=True)
-    console.print(f"Use it  ascertain consult {escape(str(out))}", highlight=False, soft_wrap=True)
+    console.print(f"Report  {escape(str(out / 'report.html'))}", soft_wrap=True)
+    console.print(f"Use it  ascertain consult {escape(str(out))}", soft_wrap=True)
 
 
 def _print_leaderboard(board: "Leaderboard") -> None:
@@ -201,12 +191,10 @@ def _print_leaderboard(board: "Leaderboard") -> None:
             score_text(fitted.score(budget, "restricted")),
             f"{fitted.score(budget, board.common_estimator, 'mean_cost').estimate:.3g}",
         )
-    console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]", highlight=False)
-    console.print(printed, highlight=False)
-    console.print(
-        f"[dim]Estimated: if everything could be bought. Costs: {ESTIMATES[board.common_estimator]}.[/]\n",
-        highlight=False,
-    )
+    console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]")
+    console.print(printed)
+    costs = ESTIMATES[board.common_estimator]
+    console.print(f"[dim]Estimated: if everything could be bought. Costs: {costs}.[/]\n")
 
 
 def _add_branches(tree: Tree, branches: "Sequence[Branch]", depth: int) -> None:

@@ -20,12 +20,12 @@ from ascertain.practice.comparison.scoring import score
 from tests.fitted import BUDGET, CANDIDATES, fitted
 
 
-def test_stages_are_told_in_order_and_the_predictor_is_fitted_once() -> None:
-    _, _, told = fitted()
+def test_stages_are_shown_in_order_and_the_predictor_is_fitted_once() -> None:
+    _, _, shown = fitted()
     names = stages(CANDIDATES, "hotdeck")
-    assert [text for text in told if text in names] == names
-    assert len(told) == 2 * len(names)
-    assert all(text.endswith(" s") for text in told[1::2])
+    assert [text for text in shown if text in names] == names
+    assert len(shown) == 2 * len(names)
+    assert all(text.endswith(" s") for text in shown[1::2])
 
 
 def test_candidates_share_predictor_and_restorer() -> None:
@@ -47,8 +47,8 @@ def test_a_panel_that_reaches_the_blood_is_chosen_on_rows_that_are_not_reported(
 
 def test_where_rows_have_all_that_is_chosen_the_estimates_agree() -> None:
     _, board, _ = fitted()
-    for contender in board.candidates:
-        found = [contender.score(BUDGET, estimator).estimate for estimator in ("dr", "ipw", "restricted")]
+    for each in board.candidates:
+        found = [each.score(BUDGET, estimator).estimate for estimator in ("dr", "ipw", "restricted")]
         np.testing.assert_allclose(found, found[0], atol=1e-6)
 
 
@@ -83,7 +83,7 @@ def test_too_few_rows_leave_only_the_rows_as_they_are(monkeypatch: pytest.Monkey
     assert set(found["estimator"]) == {"restricted"}
 
 
-def contender(name: str, *, width: float = 0.0, **estimates: float) -> FittedCandidate:
+def fitted_candidate(name: str, *, width: float = 0.0, **estimates: float) -> FittedCandidate:
     rows = [
         {
             "budget": 1.0,
@@ -99,40 +99,43 @@ def contender(name: str, *, width: float = 0.0, **estimates: float) -> FittedCan
     return FittedCandidate(Candidate(name, "s", "restored"), fitted()[1].best.advisor, 0.0, frame, frame)
 
 
-def ranking(*contenders: FittedCandidate) -> tuple[list[str], str | None]:
-    board = rank(contenders, (0.0, 1.0))
+def ranking(*candidates: FittedCandidate) -> tuple[list[str], str | None]:
+    board = rank(candidates, (0.0, 1.0))
     return [each.candidate.method for each in board.candidates], board.ranked_by
 
 
 def test_the_best_estimate_that_there_is_decides_by_its_lower_end() -> None:
-    one = contender("one", dr=0.7, ipw=0.9, restricted=0.6)
-    two = contender("two", dr=0.8, ipw=0.5, restricted=0.5)
+    one = fitted_candidate("one", dr=0.7, ipw=0.9, restricted=0.6)
+    two = fitted_candidate("two", dr=0.8, ipw=0.5, restricted=0.5)
     assert ranking(one, two) == (["two", "one"], "dr")
-    unsure = contender("unsure", width=0.2, dr=0.85)
+    unsure = fitted_candidate("unsure", width=0.2, dr=0.85)
     assert ranking(unsure, one, two) == (["two", "one", "unsure"], "dr")
 
 
 def test_a_policy_that_no_row_can_be_followed_through_is_not_chosen_if_another_can() -> None:
-    one = contender("one", dr=0.6, restricted=0.5)
-    blind = contender("blind", dr=np.nan, restricted=0.9)
-    blinder = contender("blinder", dr=np.nan, restricted=0.95)
+    one = fitted_candidate("one", dr=0.6, restricted=0.5)
+    blind = fitted_candidate("blind", dr=np.nan, restricted=0.9)
+    blinder = fitted_candidate("blinder", dr=np.nan, restricted=0.95)
     assert ranking(blind, one, blinder) == (["one", "blinder", "blind"], "dr")
     assert ranking(blind, blinder) == (["blinder", "blind"], "restricted")
 
 
 def test_without_any_estimate_the_order_stays() -> None:
-    none = [contender(name, dr=np.nan, restricted=np.nan) for name in ("b", "a")]
+    none = [fitted_candidate(name, dr=np.nan, restricted=np.nan) for name in ("b", "a")]
     assert ranking(*none) == (["b", "a"], None)
-    equal = [contender(name, dr=0.5) for name in ("b", "a")]
+    equal = [fitted_candidate(name, dr=0.5) for name in ("b", "a")]
     assert ranking(*equal) == (["b", "a"], "dr")
 
 
 def test_estimates_beyond_one_are_cut_off() -> None:
-    assert contender("one", dr=1.1).score(1.0, "dr").high == 1.0
+    assert fitted_candidate("one", dr=1.1).score(1.0, "dr").high == 1.0
 
 
 def test_the_report_uses_one_estimate_for_all() -> None:
-    one, blind = contender("one", dr=0.7, restricted=0.6), contender("two", dr=np.nan, restricted=0.5)
+    one, blind = (
+        fitted_candidate("one", dr=0.7, restricted=0.6),
+        fitted_candidate("two", dr=np.nan, restricted=0.5),
+    )
     board = Leaderboard((one, blind), "dr", (0.0, 1.0))
     assert (board.common_estimator, board.best_candidates_estimator) == ("restricted", "dr")
     assert Leaderboard((blind, one), "dr", (0.0, 1.0)).best_candidates_estimator == "restricted"

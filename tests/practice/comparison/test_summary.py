@@ -8,7 +8,7 @@ from ascertain.practice.comparison.scoring import Score
 from ascertain.practice.comparison.summary import choice_sentences, score_text
 from tests.fitted import fitted
 
-from .test_leaderboard import contender
+from .test_leaderboard import fitted_candidate
 
 
 def said(board: Leaderboard) -> str:
@@ -34,27 +34,32 @@ def test_the_choice_and_the_rows_behind_it_are_named() -> None:
     [(0.5, "the intervals do not overlap"), (0.9, "do not show that a policy is better")],
 )
 def test_a_policy_must_be_better_than_one_panel_for_all(panel: float, verdict: str) -> None:
-    ours, panels = contender("gdfs", dr=0.9, restricted=0.9), contender("static", dr=panel, restricted=0.5)
+    ours, panels = (
+        fitted_candidate("gdfs", dr=0.9, restricted=0.9),
+        fitted_candidate("static", dr=panel, restricted=0.5),
+    )
     assert verdict in said(Leaderboard((ours, panels), "dr", (0.0, 1.0)))
     enough = "the same panel for everybody is enough"
     assert enough in said(Leaderboard((panels, ours), "dr", (0.0, 1.0)))
     assert enough not in said(Leaderboard((panels,), "dr", (0.0, 1.0)))
-    unchecked = contender("gdfs", restricted=0.4)
+    unchecked = fitted_candidate("gdfs", restricted=0.4)
     assert enough not in said(Leaderboard((panels, unchecked), "dr", (0.0, 1.0)))
 
 
 def test_scores_of_rows_as_they_are_come_with_a_caveat() -> None:
-    blind = contender("gdfs", dr=np.nan, restricted=0.9)
-    words = said(Leaderboard((blind, contender("dime", restricted=0.8)), "restricted", (0.0, 1.0)))
+    blind = fitted_candidate("gdfs", dr=np.nan, restricted=0.9)
+    words = said(Leaderboard((blind, fitted_candidate("dime", restricted=0.8)), "restricted", (0.0, 1.0)))
     assert "(lower end of the 95% interval, rows as they are)" in words
     assert "may be too low or too high for a policy that can buy everything" in words
 
 
 def test_policies_that_cannot_be_followed_are_named() -> None:
-    board = Leaderboard((contender("gdfs", dr=0.7), contender("dime", restricted=0.9)), "dr", (0.0, 1.0))
+    board = Leaderboard(
+        (fitted_candidate("gdfs", dr=0.7), fitted_candidate("dime", restricted=0.9)), "dr", (0.0, 1.0)
+    )
     assert "DIME restored could not be chosen: in fewer than 30 rows" in said(board)
 
 
 def test_without_a_comparison_it_says_so() -> None:
-    nothing = [contender(name, restricted=np.nan) for name in ("gdfs", "dime")]
+    nothing = [fitted_candidate(name, restricted=np.nan) for name in ("gdfs", "dime")]
     assert "do not allow any comparison" in said(Leaderboard(tuple(nothing), None, (0.0, 1.0)))

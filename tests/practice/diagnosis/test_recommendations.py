@@ -1,5 +1,6 @@
 """The rules of advice, each with findings that call for it and findings that do not."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -76,86 +77,97 @@ def test_the_treatment_cites_the_numbers() -> None:
     assert "all 10 actions together by 4 rows" in text
 
 
+def said(found: Iterable[Recommendation]) -> str:
+    return " ".join(f"{each.title}: {each.text}" for each in found)
+
+
 def test_complete_rows_are_warned_of_with_the_theorem_in_numbers() -> None:
-    found = rules.on_complete_rows(SUPPORT, HOLES)
-    assert found is not None
-    assert "leaves 4 of 4,000" in found.text
-    assert "4,000 * (1 - 0.50)^10 = 3.9" in found.text
-    assert "random part" not in found.text
-    signed = rules.on_complete_rows(SUPPORT, replace(HOLES, label_signs=(LABEL,)))
-    assert signed is not None
-    assert "not a random part" in signed.text
-    assert rules.on_complete_rows(COMPLETE, HOLES) is None
+    text = said(rules.on_training(SUPPORT, HOLES))
+    assert "leaves 4 of 4,000" in text
+    assert "4,000 * (1 - 0.50)^10 = 3.9" in text
+    assert "random part" not in text
+    assert "not a random part" in said(rules.on_training(SUPPORT, replace(HOLES, label_signs=(LABEL,))))
+    assert "Do not keep complete rows only" not in said(rules.on_training(COMPLETE, HOLES))
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("support", "words"),
     [
-        (rules.on_state(SUPPORT, HOLES), "4 complete rows only"),
-        (rules.on_state(COMPLETE, HOLES), "try (s, m) as well"),
-        (
-            rules.on_state(replace(SUPPORT, steps=Steps(1, 1, 1, 1.0)), HOLES),
-            "worth the same whatever else a row lacks",
-        ),
-        (rules.on_class_sizes({"no": 500, "yes": 24}), "'yes' (24 rows) are too few"),
-        (rules.on_class_sizes({"no": 500, "yes": 4}), "'yes' (4 rows) cannot even be split"),
-        (
-            rules.on_thin_paths(replace(SUPPORT, paths=Spread(0, 7, 50), unsupported_paths=0.25)),
-            "supported by 7 rows (median)",
-        ),
-        (
-            rules.on_thin_paths(replace(SUPPORT, paths_rarest_class=Spread(0, 3, 9))),
-            "of the class 'yes' by 3",
-        ),
-        (
-            rules.on_rare_actions(SUPPORT, replace(HOLES, missing={"a": 0.99, "b": 0.5})),
-            "'a' (40 rows)",
-        ),
-        (rules.on_pairs(replace(SUPPORT, pairs_apart=(("a", "b"),))), "'a' with 'b'"),
-        (
-            rules.on_unaffordable_actions(replace(SUPPORT, unaffordable=("b",), complete_affordable=70)),
-            "Without them 70 of 4,000 rows are complete, instead of 4",
-        ),
-        (
-            rules.on_label(replace(HOLES, label_signs=(LABEL,))),
-            "1 of 2 actions were measured more often in some classes, most of all 'a' (in 25% of 'no' and",
-        ),
-        (
-            rules.on_mechanism(replace(HOLES, value_signs=(ValueSign("a", "b", 0.2, 1e-6),))),
-            "rows without 'a' have smaller values of 'b', AUROC 0.80",
-        ),
-        (
-            rules.on_mechanism(replace(HOLES, little=Little(90.0, 30, 1e-9, 500))),
-            "Little's test has p < 0.001",
-        ),
-        (rules.on_mechanism(HOLES), "Nothing in the table speaks against"),
-        (rules.on_routes(ROUTES), "beats the set 'a' and 'b'"),
-        (rules.on_routes(replace(ROUTES, sensitivity=0.01)), "hardly matters"),
-        (rules.on_routes(replace(ROUTES, sensitivity=0.03)), "so few rows do not show"),
+        (SUPPORT, "4 complete rows only"),
+        (COMPLETE, "try (s, m) as well"),
+        (replace(SUPPORT, steps=Steps(1, 1, 1, 1.0)), "worth the same whatever else a row lacks"),
     ],
 )
-def test_a_rule_that_applies_says_so_in_numbers(found: Recommendation | None, words: str) -> None:
-    assert found is not None
+def test_the_state_follows_from_complete_rows(support: Support, words: str) -> None:
+    assert words in said(rules.on_training(support, HOLES))
+
+
+@pytest.mark.parametrize(
+    ("support", "holes", "yes", "words"),
+    [
+        (SUPPORT, HOLES, 24, "'yes' (24 rows) are too few"),
+        (SUPPORT, HOLES, 4, "'yes' (4 rows) cannot even be split"),
+        (
+            replace(SUPPORT, paths=Spread(0, 7, 50), unsupported_paths=0.25),
+            HOLES,
+            500,
+            "supported by 7 rows (median)",
+        ),
+        (replace(SUPPORT, paths_rarest_class=Spread(0, 3, 9)), HOLES, 500, "of the class 'yes' by 3"),
+        (SUPPORT, replace(HOLES, missing={"a": 0.99, "b": 0.5}), 500, "Hardly any row has 'a' (40 rows)."),
+        (replace(SUPPORT, pairs_apart=(("a", "b"),)), HOLES, 500, "'a' with 'b'"),
+        (
+            replace(SUPPORT, unaffordable=("b",), complete_affordable=70),
+            HOLES,
+            500,
+            "Without them 70 of 4,000 rows are complete, instead of 4",
+        ),
+    ],
+)
+def test_too_few_rows_are_counted(support: Support, holes: Holes, yes: int, words: str) -> None:
+    (found,) = rules.on_rows(support, holes, {"no": 500, "yes": yes})
     assert words in found.text
 
 
+def test_enough_rows_are_not_mentioned() -> None:
+    assert list(rules.on_rows(SUPPORT, HOLES, {"no": 25, "yes": 25})) == []
+
+
 @pytest.mark.parametrize(
-    "found",
+    ("holes", "words"),
     [
-        rules.on_state(SUPPORT, NO_HOLES),
-        rules.on_complete_rows(SUPPORT, NO_HOLES),
-        rules.on_class_sizes({"no": 25, "yes": 25}),
-        rules.on_thin_paths(SUPPORT),
-        rules.on_rare_actions(SUPPORT, HOLES),
-        rules.on_pairs(SUPPORT),
-        rules.on_unaffordable_actions(SUPPORT),
-        rules.on_label(HOLES),
-        rules.on_mechanism(NO_HOLES),
-        rules.on_routes("no"),
+        (
+            replace(HOLES, label_signs=(LABEL,)),
+            "1 of 2 actions were measured more often in some classes, most of all 'a' (in 25% of 'no' and",
+        ),
+        (
+            replace(HOLES, value_signs=(ValueSign("a", "b", 0.2, 1e-6),)),
+            "rows without 'a' have smaller values of 'b', AUROC 0.80",
+        ),
+        (replace(HOLES, little=Little(90.0, 30, 1e-9, 500)), "Little's test has p < 0.001"),
+        (HOLES, "Nothing in the table speaks against"),
     ],
 )
-def test_a_rule_that_does_not_apply_is_silent(found: Recommendation | None) -> None:
-    assert found is None
+def test_signs_about_the_mechanism_are_cited(holes: Holes, words: str) -> None:
+    text = said(rules.on_missingness(holes))
+    assert words in text
+    assert ("What was measured tells the class" in text) == bool(holes.label_signs)
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "words"),
+    [(0.2, "beats the set 'a' and 'b'"), (0.01, "hardly matters"), (0.03, "so few rows do not show")],
+)
+def test_fixed_sets_are_the_yardstick(sensitivity: float, words: str) -> None:
+    assert words in said(rules.on_routes(replace(ROUTES, sensitivity=sensitivity)))
+
+
+def test_without_holes_or_routes_nothing_is_said_about_them() -> None:
+    assert not [
+        *rules.on_training(SUPPORT, NO_HOLES),
+        *rules.on_missingness(NO_HOLES),
+        *rules.on_routes("no"),
+    ]
 
 
 def findings(holes: Holes) -> Findings:

@@ -4,9 +4,9 @@ Rows are followed step by step. Where they branch, a small decision tree finds w
 then separate them. The tree describes the policy; it is not the policy itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -122,36 +122,20 @@ def _merge_next(branch: Branch) -> Branch:
     return replace(branch, actions=actions, cost=cost, stops=after.stops, then=after.then)
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Which values of one column satisfy a condition: an interval, one category, or all but some."""
-
-    above: float | None = None
-    up_to: float | None = None
-    only: str | None = None
-    excluded: tuple[str, ...] = ()
-
-    def text(self, column: str, *, boolean: bool) -> str:
-        if self.only is not None:
-            return f"{column} is {self.only}"
-        if self.excluded:
-            return f"{column} is not {' or '.join(self.excluded)}"
-        if boolean:
-            return f"{column} is {'yes' if self.above is not None else 'no'}"
-        if self.above is not None and self.up_to is not None:
-            return f"{column} is {_number(self.above)} to {_number(self.up_to)}"
-        if self.above is not None:
-            return f"{column} > {_number(self.above)}"
-        return f"{column} ≤ {_number(self.up_to or 0.0)}"
-
-
-@dataclass(frozen=True)
-class _Feature:
+class _Feature(NamedTuple):
     """An input of the decision tree: a number, or whether a column is of one category."""
 
     column: str
     category: str | None = None
     boolean: bool = False
+
+
+class _Test(NamedTuple):
+    """What a node of the decision tree asks: whether a feature is above a bound, and the answer."""
+
+    feature: _Feature
+    bound: float
+    above: bool
 
 
 def _split(
@@ -171,32 +155,49 @@ def _split(
         random_state=0,
     ).fit(values, chosen)
     leaf = tree.apply(values)
-    booleans = {feature.column for feature in features if feature.boolean}
-    parts = []
-    for ranges, leaves in _leaf_conditions(tree, features):
-        conditions = [each.text(column, boolean=column in booleans) for column, each in ranges.items()]
-        parts.append((" and ".join(conditions), np.isin(leaf, leaves)))
+    parts = [(_condition(path), np.isin(leaf, leaves)) for path, leaves in _paths(tree, features)]
     return sorted(parts, key=lambda part: -part[1].sum())
 
 
-def _leaf_conditions(
-    tree: DecisionTreeClassifier,
-    features: Sequence[_Feature],
-    node: int = 0,
-    ranges: Mapping[str, _Range] = MappingProxyType({}),
-) -> list[tuple[Mapping[str, _Range], list[int]]]:
-    """The conditions of a decision tree's leaves; neighbouring leaves with the same prediction are merged."""
+def _paths(
+    tree: DecisionTreeClassifier, features: Sequence[_Feature], node: int = 0, path: tuple[_Test, ...] = ()
+) -> list[tuple[tuple[_Test, ...], list[int]]]:
+    """The tests that lead to each leaf of a decision tree; neighbours with the same prediction are merged."""
     fitted = tree.tree_
     if fitted.children_left[node] < 0:
-        return [(ranges, [node])]
+        return [(path, [node])]
     feature, bound = features[fitted.feature[node]], float(fitted.threshold[node])
     parts = []
     for above, children in ((False, fitted.children_left), (True, fitted.children_right)):
-        narrowed = _narrow(ranges, feature, bound, above=above)
-        parts += _leaf_conditions(tree, features, int(children[node]), narrowed)
+        parts += _paths(tree, features, int(children[node]), (*path, _Test(feature, bound, above)))
     if len({fitted.value[leaves[0]].argmax() for _, leaves in parts}) == 1:
-        return [(ranges, [leaf for _, leaves in parts for leaf in leaves])]
+        return [(path, [leaf for _, leaves in parts for leaf in leaves])]
     return parts
+
+
+def _condition(path: Sequence[_Test]) -> str:
+    """Write the tests of a path, one clause for each column."""
+    columns = dict.fromkeys(test.feature.column for test in path)
+    clauses = [
+        _clause(column, [test for test in path if test.feature.column == column]) for column in columns
+    ]
+    return " and ".join(clauses)
+
+
+def _clause(column: str, tests: Sequence[_Test]) -> str:
+    feature = tests[0].feature
+    if feature.category is not None:
+        for test in tests:
+            if test.above:
+                return f"{column} is {test.feature.category}"
+        return f"{column} is not {' or '.join(str(test.feature.category) for test in tests)}"
+    lower = [_number(test.bound) for test in tests if test.above]
+    upper = [_number(test.bound) for test in tests if not test.above]  # the last one of each is the tightest
+    if feature.boolean:
+        return f"{column} is {'yes' if lower else 'no'}"
+    if lower and upper:
+        return f"{column} is {lower[-1]} to {upper[-1]}"
+    return f"{column} > {lower[-1]}" if lower else f"{column} ≤ {upper[-1]}"
 
 
 def _as_features(known: pd.DataFrame) -> tuple[list[_Feature], Float[np.ndarray, "rows features"]]:
@@ -210,21 +211,6 @@ def _as_features(known: pd.DataFrame) -> tuple[list[_Feature], Float[np.ndarray,
             features.append(_Feature(str(name), boolean=pd.api.types.is_bool_dtype(column.dtype)))
             values.append(column.to_numpy(np.float64, na_value=np.nan))
     return features, np.stack(values, axis=1)
-
-
-def _narrow(
-    ranges: Mapping[str, _Range], feature: _Feature, bound: float, *, above: bool
-) -> dict[str, _Range]:
-    before = ranges.get(feature.column, _Range())
-    if feature.category is not None:
-        after = (
-            _Range(only=feature.category) if above else _Range(excluded=(*before.excluded, feature.category))
-        )
-    elif above:
-        after = _Range(above=bound, up_to=before.up_to)
-    else:
-        after = _Range(above=before.above, up_to=bound)
-    return {**ranges, feature.column: after}
 
 
 def _number(value: float) -> str:

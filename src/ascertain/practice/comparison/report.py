@@ -13,11 +13,11 @@ from ascertain.analysis.report.overview import Fact, duration
 from ascertain.metrics import measure
 from ascertain.practice.comparison.figures import draw_budget_curves, draw_calibration
 from ascertain.practice.comparison.held_out import HeldOut
-from ascertain.practice.comparison.leaderboard import FittedCandidate, Leaderboard
+from ascertain.practice.comparison.leaderboard import Leaderboard
 from ascertain.practice.comparison.policy_tree import PolicyTree, describe_policy
 from ascertain.practice.comparison.simulation import SimulatedEpisodes, simulate_policy
 from ascertain.practice.comparison.summary import ESTIMATES, choice_sentences, score_text
-from ascertain.practice.text import names_text
+from ascertain.practice.formatting import html_table, names_text, number_cell, share_cell
 from ascertain.reporting.acquisition_figures import draw_frequencies
 from ascertain.reporting.html import part, render_page
 from ascertain.reporting.names import restorer_name
@@ -80,31 +80,22 @@ def _draw_steps(report: FitReport) -> Figure:
     return draw_frequencies(shares, f"{report.board.best.candidate.name}, budget {report.data.budget:g}")
 
 
-def _leaderboard(board: Leaderboard) -> HtmlTable:
-    headers = (
-        "Validation, at least",
-        "Test rows, estimated",
-        "Test rows, as they are",
-        "Mean cost",
-        "Effective rows",
-    )
-    cells = [Cell("Policy"), *(Cell(text, number=True) for text in headers)]
-    return HtmlTable(cells, [_row(board, fitted) for fitted in board.candidates])
-
-
-def _row(board: Leaderboard, fitted: FittedCandidate) -> list[Cell]:
-    budget = board.budgets[-1]
-    estimated = fitted.score(budget, "dr")
-    validation = fitted.validation_score(board.ranked_by or "restricted")
-    mean_cost = fitted.score(budget, board.common_estimator, "mean_cost").estimate
-    return [
-        Cell(fitted.candidate.name + (" (chosen)" if fitted is board.best else "")),
-        Cell(number_text(validation.low) if validation.exists else NOTHING, number=True),
-        Cell(score_text(estimated), number=True, tone="" if estimated.exists else "tone-near"),
-        Cell(score_text(fitted.score(budget, "restricted")), number=True),
-        Cell(number_text(mean_cost, 1), number=True),
-        Cell(number_text(estimated.effective_rows, 0) if estimated.exists else NOTHING, number=True),
-    ]
+def _leaderboard(board: Leaderboard) -> HtmlTable | None:
+    budget, rows = board.budgets[-1], []
+    for fitted in board.candidates:
+        estimated = fitted.score(budget, "dr")
+        validation = fitted.validation_score(board.ranked_by or "restricted")
+        mean_cost = fitted.score(budget, board.common_estimator, "mean_cost").estimate
+        cells = [
+            number_cell(number_text(validation.low) if validation.exists else NOTHING),
+            number_cell(score_text(estimated), tone="" if estimated.exists else "tone-near"),
+            number_cell(score_text(fitted.score(budget, "restricted"))),
+            number_cell(number_text(mean_cost, 1)),
+            number_cell(number_text(estimated.effective_rows, 0) if estimated.exists else NOTHING),
+        ]
+        rows.append([Cell(fitted.candidate.name + (" (chosen)" if fitted is board.best else "")), *cells])
+    tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", "Effective rows")
+    return html_table(("Policy", "Validation, at least", *tested), rows)
 
 
 def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
@@ -113,18 +104,14 @@ def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
     return [Fact(name, number_text(scores[metric])) for metric, name in names.items()]
 
 
-def _prices(data: HeldOut) -> HtmlTable:
-    headers = (("Action", False), ("Cost", True), ("Columns", False), ("Training rows that have it", True))
+def _prices(data: HeldOut) -> HtmlTable | None:
     readable = np.asarray(data.problem.readable(data.training.available)).mean(axis=0)
     rows = []
     for action, share in zip(data.encoding.actions, readable.tolist(), strict=True):
+        price = number_cell(f"{action.price:g}", tone="tone-near" if action.price > data.budget else "")
         columns = "itself" if action.columns == (action.name,) else names_text(action.columns, 12)
-        tone = "tone-near" if action.price > data.budget else ""
-        price = Cell(f"{action.price:g}", number=True, tone=tone)
-        rows.append(
-            [Cell(action.name), price, Cell(columns, tone="words"), Cell(f"{share:.1%}", number=True)]
-        )
-    return HtmlTable([Cell(text, number=number) for text, number in headers], rows)
+        rows.append([Cell(action.name), price, Cell(columns, tone="words"), share_cell(share)])
+    return html_table(("Action", "Cost", "Columns", "Training rows that have it"), rows)
 
 
 def _left_out(data: HeldOut, board: Leaderboard) -> list[str]:

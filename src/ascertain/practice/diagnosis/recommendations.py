@@ -1,6 +1,6 @@
 """Recommendations in plain words: each is a small rule over the findings that cites their numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +10,7 @@ from ascertain.practice.diagnosis.fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis.holes import Holes
 from ascertain.practice.diagnosis.profile import FEWEST_PER_CLASS
 from ascertain.practice.diagnosis.support import Support
-from ascertain.practice.text import expected_text, p_text, percent_text
+from ascertain.practice.formatting import expected_text, p_text, percent_text
 
 # A share among 100 rows is known to within 10 percentage points, among 25 to within 20 (95%, at worst).
 ENOUGH = 100
@@ -33,42 +33,17 @@ class Recommendation:
     text: str
 
 
-# What is true of every table with holes, whatever the tests say.
-LIMITS = (
-    Recommendation(
-        "limit",
-        "Nobody can see the missing values",
-        "Whether a value is missing because of what it would have been (missing not at random) cannot be "
-        "told from any table, this one included. Ask the people who ordered the tests.",
-    ),
-    Recommendation(
-        "limit",
-        "A test that is rarely ordered is not a useless test",
-        "Shares of missing cells say what was ordered, not what is worth ordering. And scores on the rows "
-        "that happen to have what a policy asks for are not its scores on everybody.",
-    ),
-)
-
-
 def recommend(findings: Findings) -> list[Recommendation]:
     """All recommendations that the findings call for: what to do first, then what to be careful about."""
     support, holes = findings.support, findings.holes
-    rules = (
+    found = [
         on_treatment(support, holes),
-        on_state(support, holes),
-        on_complete_rows(support, holes),
-        on_unaffordable_actions(support),
-        on_class_sizes(findings.table.classes),
-        on_thin_paths(support),
-        on_rare_actions(support, holes),
-        on_pairs(support),
-        on_label(holes),
-        on_mechanism(holes),
-        on_routes(findings.routes),
-        *(LIMITS if holes.rate else ()),
-    )
-    order = ("do", "care", "limit")
-    return sorted((rule for rule in rules if rule is not None), key=lambda rule: order.index(rule.kind))
+        *on_training(support, holes),
+        *on_rows(support, holes, findings.table.classes),
+        *on_missingness(holes),
+        *on_routes(findings.routes),
+    ]
+    return sorted(found, key=lambda each: ("do", "care", "limit").index(each.kind))
 
 
 def choose_treatment(support: Support, holes: Holes) -> Treatment:
@@ -90,32 +65,26 @@ def on_treatment(support: Support, holes: Holes) -> Recommendation:
     """Which treatment to use, and why."""
     match choose_treatment(support, holes):
         case "complete":
-            return Recommendation(
-                "do",
-                "Train on the table as it is",
-                "No action is missing from any row: all treatments are the same here, and nothing is lost.",
-            )
+            title = "Train on the table as it is"
+            text = "No action is missing from any row: all treatments are the same here, and nothing is lost."
         case "restricted":
-            return Recommendation(
-                "do",
-                "Train restricted",
+            title = "Train restricted"
+            text = (
                 "The budget buys one acquisition. If values are missing completely at random, holes leave "
                 "the value of a single acquisition as it is (proposition 1 of the paper), so nothing must be "
-                "filled in: train 'restricted', where a row's missing actions cannot be chosen.",
+                "filled in: train 'restricted', where a row's missing actions cannot be chosen."
             )
         case "complete rows":
+            title = "Train on the complete rows"
             share = percent_text(support.complete / support.rows)
-            return Recommendation(
-                "do",
-                "Train on the complete rows",
+            text = (
                 f"{support.complete:,} of {support.rows:,} rows ({share}) have all actions. Dropping the "
                 "others loses little and invents nothing. Look at which rows you drop: those with holes may "
-                "differ from the rest.",
+                "differ from the rest."
             )
         case "restored":
-            return Recommendation(
-                "do",
-                "Train restored, and compare with restricted",
+            title = "Train restored, and compare with restricted"
+            text = (
                 f"The budget buys {_steps_text(support)}. A given path of {support.steps.typical} is "
                 f"supported by {counted(support.paths.median, 'row')} of your table (median over random "
                 f"paths; {support.paths.low:,} to {support.paths.high:,} for the middle 80%), all "
@@ -123,24 +92,25 @@ def on_treatment(support: Support, holes: Holes) -> Recommendation:
                 "learns from the former, filtering from the latter alone, and restricted training "
                 "undervalues first steps whose sequels are missing. Train 'restored', and 'restricted' "
                 "beside it: restoration does not always help, and scores on held-out rows show which is "
-                "better here.",
+                "better here."
             )
+    return Recommendation("do", title, text)
 
 
-def on_state(support: Support, holes: Holes) -> Recommendation | None:
-    """Whether the policy should see which actions a row has."""
+def on_training(support: Support, holes: Holes) -> Iterator[Recommendation]:
+    """Whether the policy should see which actions a row has, and whether complete rows suffice."""
     if holes.rate == 0:
-        return None
-    if choose_treatment(support, holes) == "restricted":
+        return
+    treatment = choose_treatment(support, holes)
+    text = (
+        "On restored or complete rows every action can be chosen, so the mask m adds nothing to the state s. "
+    )
+    if treatment == "restricted":
         text = (
             "A single acquisition is worth the same whatever else a row lacks, if values are missing "
             "completely at random; so the policy need not see the mask m, which (s, m) would."
         )
-        return Recommendation("do", "Use the state (s)", text)
-    text = (
-        "On restored or complete rows every action can be chosen, so the mask m adds nothing to the state s. "
-    )
-    if support.complete >= ENOUGH and min(support.complete_by_class.values()) >= SCARCE:
+    elif support.complete >= ENOUGH and min(support.complete_by_class.values()) >= SCARCE:
         text += (
             "If you train restricted, try (s, m) as well: in use nothing is missing, and there are "
             f"{support.complete:,} complete rows from which to learn what to do then."
@@ -151,145 +121,123 @@ def on_state(support: Support, holes: Holes) -> Recommendation | None:
             f"{counted(support.complete, 'complete row')} only, and (s) mixes rows with different holes. No "
             "method cures that; more complete rows or restoration do."
         )
-    return Recommendation("do", "Use the state (s)", text)
+    yield Recommendation("do", "Use the state (s)", text)
+    if treatment != "complete rows":
+        expected = expected_text(support.expected_complete)
+        text = (
+            f"Dropping rows with holes leaves {support.complete:,} of {support.rows:,} (independent holes "
+            f"would leave {support.rows:,} * (1 - {holes.rate:.2f})^{support.actions} = {expected})."
+        )
+        if support.complete and holes.against_mcar:
+            text += " They are not a random part of the table, since missingness depends on what is in it."
+        yield Recommendation("care", "Do not keep complete rows only", text)
 
 
-def on_complete_rows(support: Support, holes: Holes) -> Recommendation | None:
-    """A warning against keeping complete rows only, where these are few."""
-    if holes.rate == 0 or choose_treatment(support, holes) == "complete rows":
-        return None
-    expected = expected_text(support.expected_complete)
-    text = (
-        f"Dropping rows with holes leaves {support.complete:,} of {support.rows:,} (independent holes would "
-        f"leave {support.rows:,} * (1 - {holes.rate:.2f})^{support.actions} = {expected})."
-    )
-    if support.complete and holes.against_mcar:
-        text += " They are not a random part of the table, since missingness depends on what is in it."
-    return Recommendation("care", "Do not keep complete rows only", text)
-
-
-def on_unaffordable_actions(support: Support) -> Recommendation | None:
-    """Actions that the budget can never buy."""
-    if not support.unaffordable:
-        return None
-    named = _first_of([repr(name) for name in support.unaffordable])
-    return Recommendation(
-        "do",
-        "Leave out what the budget can never buy",
-        f"These cost more than the budget: {named}. Without them {support.complete_affordable:,} of "
-        f"{support.rows:,} rows are complete, instead of {support.complete:,}.",
-    )
-
-
-def on_class_sizes(classes: dict[str, int]) -> Recommendation | None:
-    """Classes with too few rows."""
+def on_rows(support: Support, holes: Holes, classes: dict[str, int]) -> Iterator[Recommendation]:
+    """Actions, classes, paths and pairs of actions with too few rows."""
+    if support.unaffordable:
+        named = _first_of([repr(name) for name in support.unaffordable])
+        yield Recommendation(
+            "do",
+            "Leave out what the budget can never buy",
+            f"These cost more than the budget: {named}. Without them {support.complete_affordable:,} of "
+            f"{support.rows:,} rows are complete, instead of {support.complete:,}.",
+        )
     few = {name: count for name, count in classes.items() if count < SCARCE}
-    if not few:
-        return None
-    tiny = any(count < FEWEST_PER_CLASS for count in few.values())
-    named = joined([f"{name!r} ({counted(count, 'row')})" for name, count in list(few.items())[:_MOST_NAMES]])
-    what = "cannot even be split into rows to learn from and rows to check with" if tiny else "are too few"
-    return Recommendation(
-        "care",
-        "Too few rows of a class",
-        f"The rows of {named} {what}: a share among {SCARCE} rows is known to within 20 percentage points at "
-        "best. Merge classes or collect more before trusting any policy.",
-    )
-
-
-def on_thin_paths(support: Support) -> Recommendation | None:
-    """A warning where few rows support what the budget allows."""
+    if few:
+        tiny = min(few.values()) < FEWEST_PER_CLASS
+        what = (
+            "cannot even be split into rows to learn from and rows to check with" if tiny else "are too few"
+        )
+        yield Recommendation(
+            "care",
+            "Too few rows of a class",
+            f"The rows of {_first_of(_with_counts(few))} {what}: a share among {SCARCE} rows is known to "
+            "within 20 percentage points at best. Merge classes or collect more before trusting any policy.",
+        )
     rarest = support.paths_rarest_class.median
-    if support.paths.median >= ENOUGH and rarest >= SCARCE:
-        return None
-    return Recommendation(
-        "care",
-        "Few rows support whole paths",
-        f"A path within the budget is supported by {counted(support.paths.median, 'row')} (median), of the "
-        f"class {support.rarest_class!r} by {rarest:,}; no row at all supports "
-        f"{percent_text(support.unsupported_paths)} of the paths. What a policy learns of such paths is what "
-        "the restorer makes up. A smaller budget, fewer candidate actions, or a fixed set of actions needs "
-        "less.",
-    )
-
-
-def on_rare_actions(support: Support, holes: Holes) -> Recommendation | None:
-    """Actions that hardly any row has."""
+    if support.paths.median < ENOUGH or rarest < SCARCE:
+        yield Recommendation(
+            "care",
+            "Few rows support whole paths",
+            f"A path within the budget is supported by {counted(support.paths.median, 'row')} (median), of "
+            f"the class {support.rarest_class!r} by {rarest:,}; no row at all supports "
+            f"{percent_text(support.unsupported_paths)} of the paths. What a policy learns of such paths is "
+            "what the restorer makes up. A smaller budget, fewer candidate actions, or a fixed set of "
+            "actions needs less.",
+        )
     measured = {name: round((1 - missing) * support.rows) for name, missing in holes.missing.items()}
-    rare = sorted((count, name) for name, count in measured.items() if count < ENOUGH)
-    if not rare:
-        return None
-    named = _first_of([f"{name!r} ({counted(count, 'row')})" for count, name in rare])
-    return Recommendation(
-        "care",
-        "Actions that are hardly ever measured",
-        f"Hardly any row has {named}. Nothing reliable can be learned of their worth; leave them out, "
-        "or measure them on purpose in a sample.",
-    )
+    rare = {
+        name: count for count, name in sorted((n, name) for name, n in measured.items()) if count < ENOUGH
+    }
+    if rare:
+        yield Recommendation(
+            "care",
+            "Actions that are hardly ever measured",
+            f"Hardly any row has {_first_of(_with_counts(rare))}. Nothing reliable can be learned of their "
+            "worth; leave them out, or measure them on purpose in a sample.",
+        )
+    if support.pairs_apart:
+        named = _first_of([f"{one!r} with {other!r}" for one, other in support.pairs_apart])
+        yield Recommendation(
+            "care",
+            "Actions that are never measured together",
+            f"No row has {named}. How such values depend on each other is nowhere in the table, so a "
+            "restorer can only treat them as unrelated given the rest.",
+        )
 
 
-def on_pairs(support: Support) -> Recommendation | None:
-    """Actions that no row has together."""
-    if not support.pairs_apart:
-        return None
-    named = _first_of([f"{one!r} with {other!r}" for one, other in support.pairs_apart])
-    return Recommendation(
-        "care",
-        "Actions that are never measured together",
-        f"No row has {named}. How such values depend on each other is nowhere in the table, so a restorer "
-        "can only treat them as unrelated given the rest.",
-    )
-
-
-def on_label(holes: Holes) -> Recommendation | None:
-    """A warning where whether something was measured tells the class."""
-    if not holes.label_signs:
-        return None
-    sign = holes.label_signs[0]
-    shares = joined([f"{percent_text(share)} of {name!r}" for name, share in list(sign.measured.items())[:4]])
-    return Recommendation(
-        "care",
-        "What was measured tells the class",
-        f"{len(holes.label_signs)} of {counted(holes.label_comparisons, 'action')} were measured more often "
-        f"in some classes, most of all {sign.action!r} (in {shares}). A predictor that reads which tests "
-        "were ordered profits from the habits of whoever ordered them; when the policy does the ordering, "
-        "that is gone. Restore with a restorer that knows the label, and judge policies by values, not by "
-        "presence.",
-    )
-
-
-def on_mechanism(holes: Holes) -> Recommendation | None:
-    """What the signs about the mechanism mean for the theory."""
+def on_missingness(holes: Holes) -> Iterator[Recommendation]:
+    """What the signs about the mechanism mean, and what no table can show."""
     if holes.rate == 0:
-        return None
-    if not holes.against_mcar:
-        return Recommendation(
+        return
+    if holes.label_signs:
+        sign = holes.label_signs[0]
+        shares = [f"{percent_text(share)} of {name!r}" for name, share in list(sign.measured.items())[:4]]
+        yield Recommendation(
+            "care",
+            "What was measured tells the class",
+            f"{len(holes.label_signs)} of {counted(holes.label_comparisons, 'action')} were measured more "
+            f"often in some classes, most of all {sign.action!r} (in {joined(shares)}). A predictor that "
+            "reads which tests were ordered profits from the habits of whoever ordered them; when the policy "
+            "does the ordering, that is gone. Restore with a restorer that knows the label, and judge "
+            "policies by values, not by presence.",
+        )
+    if holes.against_mcar:
+        yield Recommendation(
+            "care",
+            "Values are not missing completely at random",
+            f"{_signs_text(holes)} The paper's theorem assumes otherwise, so take its numbers as a guide. "
+            "Restoration remains sound as long as what decides about a measurement is in the table (missing "
+            "at random): keep such columns, even if nobody would buy them.",
+        )
+    else:
+        yield Recommendation(
             "limit",
             "No sign against chance is no proof of chance",
             "Nothing in the table speaks against values that are missing completely at random. Weak "
             "dependence would not show, and dependence on the missing values themselves cannot show.",
         )
-    return Recommendation(
-        "care",
-        "Values are not missing completely at random",
-        f"{_signs_text(holes)} The paper's theorem assumes otherwise, so take its numbers as a guide. "
-        "Restoration remains sound as long as what decides about a measurement is in the table (missing at "
-        "random): keep such columns, even if nobody would buy them.",
+    yield Recommendation(
+        "limit",
+        "Nobody can see the missing values",
+        "Whether a value is missing because of what it would have been (missing not at random) cannot be "
+        "told from any table, this one included. Ask the people who ordered the tests.",
+    )
+    yield Recommendation(
+        "limit",
+        "A test that is rarely ordered is not a useless test",
+        "Shares of missing cells say what was ordered, not what is worth ordering. And scores on the rows "
+        "that happen to have what a policy asks for are not its scores on everybody.",
     )
 
 
-def on_routes(routes: FixedRoutes | str) -> Recommendation | None:
+def on_routes(routes: FixedRoutes | str) -> Iterator[Recommendation]:
     """Whether it matters what is bought, where that was computed."""
     if isinstance(routes, str):
-        return None
-    scores = (
-        f"The best of {routes.routes:,} fixed sets within the budget scores {routes.best_score:.2f} "
-        f"(macro-F1), an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}"
-    )
-    rows = "complete rows" if routes.scored_on == "complete" else "rows with filled holes"
-    caveat = f"One split, {routes.checked_on:,} {rows}: take differences below {routes.noise:.2f} for noise."
-    best = joined([repr(name) for name in routes.best[:8]])
+        return
     title = "Try a fixed set of actions first"
+    best = joined([repr(name) for name in routes.best[:8]])
     if routes.sensitivity < _LITTLE_SENSITIVITY and routes.noise <= _MOST_NOISE:
         text = (
             "it hardly matters what is bought. Holes are then less likely to do damage, and a fixed set may "
@@ -303,7 +251,15 @@ def on_routes(routes: FixedRoutes | str) -> Recommendation | None:
     else:
         title = "Beat the best fixed set"
         text = f"it matters what is bought. A policy is worth its trouble if it beats the set {best}."
-    return Recommendation("do", title, f"{scores}: {text} {caveat}")
+    rows = "complete rows" if routes.scored_on == "complete" else "rows with filled holes"
+    yield Recommendation(
+        "do",
+        title,
+        f"The best of {routes.routes:,} fixed sets within the budget scores {routes.best_score:.2f} "
+        f"(macro-F1), an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}: "
+        f"{text} One split, {routes.checked_on:,} {rows}: take differences below {routes.noise:.2f} for "
+        "noise.",
+    )
 
 
 def _signs_text(holes: Holes) -> str:
@@ -331,6 +287,10 @@ def _steps_text(support: Support) -> str:
     return f"{steps.fewest} to {steps.most} acquisitions, typically {steps.typical}"
 
 
-def _first_of(items: Sequence[str]) -> str:
+def _with_counts(counts: dict[str, int]) -> list[str]:
+    return [f"{name!r} ({counted(count, 'row')})" for name, count in counts.items()]
+
+
+def _first_of(items: list[str]) -> str:
     more = f", and {len(items) - _MOST_NAMES} more" if len(items) > _MOST_NAMES else ""
-    return joined(list(items[:_MOST_NAMES])) + more
+    return joined(items[:_MOST_NAMES]) + more

@@ -7,7 +7,7 @@ from ascertain.practice.diagnosis.fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis.holes import LEVEL, Holes
 from ascertain.practice.diagnosis.profile import TableProfile
 from ascertain.practice.diagnosis.support import Spread, Support
-from ascertain.practice.text import expected_text, names_text, p_text
+from ascertain.practice.formatting import expected_text, names_text, p_text
 from ascertain.reporting.tables import NOTHING
 
 

@@ -1,6 +1,8 @@
-"""Numbers and lists of names as pages and terminal show them."""
+"""Numbers, lists of names and tables as pages and terminal show them."""
 
 from collections.abc import Sequence
+
+from ascertain.reporting.tables import Cell, HtmlTable, number_text
 
 
 def p_text(p_value: float) -> str:
@@ -34,3 +36,25 @@ def percent_text(share: float) -> str:
 def expected_text(count: float) -> str:
     """Write an expected number of rows: whole from 10 on, else two digits."""
     return f"{count:,.0f}" if count >= 10 else f"{count:.2g}"
+
+
+def html_table(headers: Sequence[str], rows: list[list[Cell]]) -> HtmlTable | None:
+    """Put headers above rows, aligned as the cells below them; None without rows."""
+    numbers = [any(cell.number for cell in column) for column in zip(*rows, strict=True)]
+    cells = [Cell(text, number=number) for text, number in zip(headers, numbers, strict=False)]
+    return HtmlTable(cells, rows) if rows else None
+
+
+def number_cell(text: str, tone: str = "") -> Cell:
+    """Show a text as a number, on the right."""
+    return Cell(text, number=True, tone=tone)
+
+
+def count_cell(count: int) -> Cell:
+    """Show a whole number."""
+    return number_cell(number_text(count, 0))
+
+
+def share_cell(share: float) -> Cell:
+    """Show a percentage with one decimal."""
+    return number_cell(f"{share:.1%}")
