@@ -89,16 +89,15 @@ class Consultation:
 
     def enter(self, values: Mapping[str, Any]) -> "Consultation":
         """Add values by column, as typed or as numbers; raises an `InputError` where one cannot be used."""
-        encoding = self.advisor.encoding
-        known = self.values
-        read: dict[str, Value] = {}
-        for column, given in values.items():
-            if column in known:
-                raise InputError(
-                    f"{column!r} is known already, as {value_name(known[column])}; undo it first"
-                )
-            read[column] = encoding.parse(column, given if isinstance(given, str) else value_name(given))
+        read = {column: self.parse(column, value_name(value)) for column, value in values.items()}
         return self._with(Entry(values=read)) if read else self
+
+    def parse(self, column: str, text: str) -> Value:
+        """Read the value of a column that is not known yet."""
+        known = self.values
+        if column in known:
+            raise InputError(f"{column!r} is known already, as {value_name(known[column])}; undo it first")
+        return self.advisor.encoding.parse(column, text)
 
     def skip(self, action: str) -> "Consultation":
         """Note that an action cannot be taken now."""

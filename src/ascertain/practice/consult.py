@@ -181,11 +181,8 @@ class Session:
 
     def _checked(self, column: str, text: str) -> Value | None:
         """Read a value; None if it was not met in training and the user does not confirm it."""
-        known, encoding = self.case.values, self.case.advisor.encoding
-        if column in known:
-            raise InputError(f"{column!r} is known already, as {value_name(known[column])}; undo it first")
-        value = encoding.parse(column, text)
-        if not encoding.outside(column, value):
+        value = self.case.parse(column, text)
+        if not self.case.advisor.encoding.outside(column, value):
             return value
         unusual = f"{value_name(value)} is unusual: {column!r} takes {self._columns[column].allowed}."
         self._print(f"[yellow]{escape(unusual)}[/]")

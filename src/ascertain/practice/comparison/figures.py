@@ -42,8 +42,7 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
             label=plain(candidate.name) + (" (chosen; 95% interval)" if best else ""),
             zorder=3 if best else 2,
         )
-    axes.set_xlabel("budget")
-    axes.set_ylabel("AUROC on test rows")
+    axes.set(xlabel="budget", ylabel="AUROC on test rows")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     return figure
 
@@ -65,13 +64,12 @@ def draw_calibration(
     for place, (mean, rate, low, high) in enumerate(_bins(predicted, true)):
         above.plot([mean, mean], [low, high], color=INK, linewidth=0.9)
         above.plot(mean, rate, "o", color=INK, markersize=4, label=None if place else "test rows, 95%")
-    above.set_xlim(0, 1)
-    above.set_ylim(0, 1)
-    above.set_ylabel(f"share that is {what}" if binary else "share that is right")
+    above.set(xlim=(0, 1), ylim=(0, 1), ylabel=f"share that is {what}" if binary else "share that is right")
     above.legend(loc="upper left")
     below.hist(predicted, bins=np.linspace(0, 1, 21), color=MUTED)
-    below.set_ylabel("rows")
-    below.set_xlabel(f"predicted probability of {what}" if binary else f"probability of the {what}")
+    below.set(
+        xlabel=f"{'predicted probability of' if binary else 'probability of the'} {what}", ylabel="rows"
+    )
     return figure
 
 

@@ -26,27 +26,21 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
     left.barh(place, columns["missing"], color=_MISSING, height=0.7)
     left.plot(columns["predictable"], place, "o", color=INK, markersize=3, label="AUROC of its missingness")
     left.axvline(0.5, color=MUTED, linewidth=0.8, linestyle="--")
-    left.set_xlim(0, 1)
-    left.set_ylim(-0.7, len(columns) - 0.3)
+    left.set(
+        xlim=(0, 1), ylim=(-0.7, len(columns) - 0.3), title="share missing, and predictability", yticks=[]
+    )
     if len(columns) <= _MOST_NAMES:
         left.set_yticks(place, [name.replace("$", r"\$") for name in columns.index])
-    else:
-        left.set_yticks([])
     left.grid(axis="y", visible=False)
-    left.set_title("share missing, and predictability")
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.06))
 
     image = middle.imshow(diagnosis.together, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
-    middle.set_title("missing together (correlation)")
+    middle.set(title="missing together (correlation)", xticks=[], yticks=[], facecolor=GRID)
     middle.grid(visible=False)
-    middle.set_xticks([])
-    middle.set_yticks([])
-    middle.set_facecolor(GRID)
     figure.colorbar(image, ax=middle, shrink=0.6)
 
     right.bar(diagnosis.rows.index, diagnosis.rows, color=_COUNTS, width=0.8)
-    right.set_title("rows by number of actions")
-    right.set_xlabel("actions that a row has")
+    right.set(title="rows by number of actions", xlabel="actions that a row has")
     right.grid(axis="x", visible=False)
     if diagnosis.little is not None:
         figure.supxlabel(
@@ -74,8 +68,7 @@ def draw_support(support: Support) -> Figure:
     axes.plot(k, expected, "--", color=MUTED, label="independent, equally frequent holes: n (1 - p)^k")
     least = min(*low, *best, *expected)
     if least >= 1:
-        axes.set_yscale("log")
-        axes.set_ylim(least / 2, support.rows * 1.5)
+        axes.set(yscale="log", ylim=(least / 2, support.rows * 1.5))
     else:
         axes.set_yscale("symlog", linthresh=1)  # zero rows are the point, so they must be visible
         axes.set_ylim(0, support.rows * 1.6)
@@ -91,7 +84,6 @@ def draw_support(support: Support) -> Figure:
             fontsize=7,
         )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("k, acquisitions")
-    axes.set_ylabel("rows that have all k")
+    axes.set(xlabel="k, acquisitions", ylabel="rows that have all k")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1)
     return figure

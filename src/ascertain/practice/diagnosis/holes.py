@@ -1,4 +1,4 @@
-"""What is missing from a table, in which combinations, and what missingness depends on."""
+"""What is missing from a table, in which combinations, and what missingness is associated with."""
 
 from dataclasses import dataclass
 from itertools import compress
@@ -39,7 +39,7 @@ class LabelSign:
 
 @dataclass(frozen=True)
 class ValueSign:
-    """An action whose missingness depends on another column's values; the strongest such column."""
+    """An action whose missingness is associated with another column's values; the strongest such column."""
 
     action: str
     feature: str
@@ -88,7 +88,7 @@ def find_holes(
     y: Int[np.ndarray, " rows"],
     classes: tuple[str, ...],
 ) -> tuple[Holes, Diagnosis]:
-    """Count the holes and look for what they depend on; the second part is for drawing.
+    """Count the holes and look for what they are associated with; the second part is for drawing.
 
     `available` marks the features that were measured, `readable` the actions that each row has.
     """

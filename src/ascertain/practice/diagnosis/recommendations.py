@@ -129,7 +129,7 @@ def on_training(support: Support, holes: Holes) -> Iterator[Recommendation]:
             f"would leave {support.rows:,} * (1 - {holes.rate:.2f})^{support.actions} = {expected})."
         )
         if support.complete and holes.against_mcar:
-            text += " They are not a random part of the table, since missingness depends on what is in it."
+            text += " They are not a random part of the table: missingness is associated with what is in it."
         yield Recommendation("care", "Do not keep complete rows only", text)
 
 
@@ -265,13 +265,15 @@ def on_routes(routes: FixedRoutes | str) -> Iterator[Recommendation]:
 def _signs_text(holes: Holes) -> str:
     parts = []
     if holes.label_signs:
-        parts.append(f"the missingness of {counted(len(holes.label_signs), 'action')} depends on the class")
+        parts.append(
+            f"the missingness of {counted(len(holes.label_signs), 'action')} is associated with the class"
+        )
     if holes.value_signs:
         sign = holes.value_signs[0]
         larger = "larger" if sign.auroc > 0.5 else "smaller"
         parts.append(
-            f"the missingness of {counted(len(holes.value_signs), 'action')} depends on other columns' "
-            f"values (rows without {sign.action!r} have {larger} values of {sign.feature!r}, AUROC "
+            f"the missingness of {counted(len(holes.value_signs), 'action')} is associated with other "
+            f"columns' values (rows without {sign.action!r} have {larger} values of {sign.feature!r}, AUROC "
             f"{max(sign.auroc, 1 - sign.auroc):.2f})"
         )
     if holes.little is not None:

@@ -35,7 +35,7 @@ def holes_facts(findings: Findings) -> list[Fact]:
 
 
 def signs_sentences(holes: Holes) -> list[str]:
-    """What missingness depends on, and how far one may conclude from that."""
+    """What missingness is associated with, and how far one may conclude from that."""
     if holes.rate == 0:
         return ["Nothing is missing."]
     if holes.little is None:
@@ -56,9 +56,9 @@ def signs_sentences(holes: Holes) -> list[str]:
     return [
         f"{len(holes.label_signs)} of {counted(holes.label_comparisons, 'action')} with holes are measured "
         "more often in some classes than in others (chi-square test).",
-        f"The missingness of {counted(len(holes.value_signs), 'action')} depends on the values of some other "
-        f"column ({holes.value_comparisons:,} pairs compared by rank-sum tests, among rows that have the "
-        "other value).",
+        f"The missingness of {counted(len(holes.value_signs), 'action')} is associated with the values of "
+        f"some other column ({holes.value_comparisons:,} pairs compared by rank-sum tests, among rows that "
+        "have the other value).",
         little,
         f"Tests of each kind together err with a probability of at most {LEVEL:g}. Neither they nor any "
         "other test can see whether values are missing because of what they are.",
