@@ -54,7 +54,9 @@ def fit(
     treatment: Annotated[
         str, typer.Option(help="With --method: train on restored or restricted data.")
     ] = "restored",
-    restorer: Annotated[str, typer.Option(help="What fills holes: pvae or hotdeck.")] = "pvae",
+    restorer: Annotated[
+        str, typer.Option(help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.")
+    ] = "pvae_noise",
     effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
     test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,

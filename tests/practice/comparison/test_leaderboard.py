@@ -1,13 +1,17 @@
 """Candidates are compared fairly, and the best is chosen on rows that are not reported on."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from ascertain import restoration
 from ascertain.errors import InputError
 from ascertain.evaluation.curves import curve_budgets, evaluate
 from ascertain.practice.comparison.leaderboard import (
     DEFAULTS,
+    RESTORER,
     Candidate,
     FittedCandidate,
     Leaderboard,
@@ -152,8 +156,8 @@ def test_budgets_rise_from_nothing_to_all() -> None:
     [
         (Candidate("gdsf", "s", "restored"), "pvae", "did you mean 'gdfs'"),
         (Candidate("gdfs", "sm", "restored"), "pvae", "gdfs has the state variant 's'"),
-        (Candidate("gdfs", "s", "dropped"), "pvae", "treatment must be one of"),
-        (Candidate("gdfs", "s", "restored"), "vae", "restorer must be one of"),
+        (Candidate("gdfs", "s", "dropped"), "pvae", "no treatment is called 'dropped'"),
+        (Candidate("gdfs", "s", "restored"), "vae", "no restorer is called 'vae'; did you mean 'pvae'"),
     ],
 )
 def test_unknown_names_are_refused_before_anything_is_fitted(
@@ -163,8 +167,15 @@ def test_unknown_names_are_refused_before_anything_is_fitted(
         check_candidates([candidate], restorer, "low")
 
 
+def test_restorers_that_cannot_be_saved_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = dataclasses.replace(restoration.get("pvae"), stored=False)
+    monkeypatch.setattr(restoration, "get", lambda name: part)
+    with pytest.raises(InputError, match="the restorer 'pvae' cannot be saved with a model"):
+        check_candidates(DEFAULTS, "pvae", "low")
+
+
 def test_models_that_keep_rows_are_warned_about() -> None:
-    assert check_candidates(DEFAULTS, "pvae", "standard") == []
+    assert check_candidates(DEFAULTS, RESTORER, "standard") == []
     warnings = check_candidates([Candidate("aaco", "s", "restored")], "hotdeck", "low")
     assert [text.split(" keeps")[0] for text in warnings] == ["aaco", "the hot deck"]
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ascertain import methods
+from ascertain import methods, restoration
+from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
 from ascertain.estimator.classifier import AcquisitionClassifier
 from ascertain.estimator.training import Plan, Shared, fit_advisor
@@ -58,6 +59,8 @@ class Candidate:
         return f"scores ({self.method}, {self.treatment})"
 
 
+# With noise, as completions of a row would otherwise look alike and tell the class better than real values.
+RESTORER = "pvae_noise"
 # Two greedy policies that learn quickly, one of them in both treatments, and what people do without any.
 DEFAULTS = (
     Candidate("gdfs", "s", "restored"),
@@ -122,12 +125,16 @@ def stages(candidates: Sequence[Candidate], restorer: str) -> list[str]:
 
 
 def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
-    """Raise where something is named that does not exist; return warnings about the others."""
+    """Raise where a part does not exist or cannot be saved; return warnings about the others."""
     for each in candidates:
         Plan(each.method, each.state, each.treatment, restorer, "mlp", effort).check()
+    part = restoration.get(restorer)
+    if not part.stored:
+        able = ", ".join(name for name in restoration.names() if restoration.get(name).stored)
+        raise InputError(f"the restorer {restorer!r} cannot be saved with a model; use {able}")
     keepers = [each.method for each in candidates if methods.get(each.method).keeps_rows]
-    if restorer == "hotdeck":
-        keepers.append("the hot deck")
+    if part.keeps_rows:
+        keepers.append(f"the {part.label}")
     return [
         f"{keeper} keeps the training rows: the model will contain them, so do not give it to anybody who "
         "may not see the data"
@@ -139,7 +146,7 @@ def compare(
     data: HeldOut,
     candidates: Sequence[Candidate] = DEFAULTS,
     *,
-    restorer: str = "pvae",
+    restorer: str = RESTORER,
     effort: str = "standard",
     seed: int = 0,
     resamples: int = RESAMPLES,

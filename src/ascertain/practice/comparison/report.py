@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
+from ascertain import restoration
 from ascertain._core.version import __version__
 from ascertain.analysis.report.exhibits import figure_exhibit
 from ascertain.analysis.report.overview import Fact, duration
@@ -20,7 +21,6 @@ from ascertain.practice.comparison.summary import ESTIMATES, choice_sentences, s
 from ascertain.practice.formatting import html_table, names_text, number_cell, share_cell
 from ascertain.reporting.acquisition_figures import draw_frequencies
 from ascertain.reporting.html import part, render_page
-from ascertain.reporting.names import restorer_name
 from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, number_text
 
 
@@ -143,7 +143,7 @@ def _model_facts(report: FitReport) -> list[Fact]:
         Fact("Budget", f"{data.budget:g} for one row"),
         Fact("Actions", f"{len(data.encoding.actions):,}"),
         Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
-        Fact("Restorer", restorer_name(report.restorer)),
+        Fact("Restorer", restoration.get(report.restorer).label),
         Fact("Effort", report.effort),
     ]
 
