@@ -17,7 +17,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, board, _ = fitted()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a hot deck holds the training rows
-        as_classifier(data, board.best, restorer="hotdeck", effort="low", seed=0).save(folder)
+        as_classifier(data, board).save(folder)
     return folder
 
 

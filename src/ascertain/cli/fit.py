@@ -63,7 +63,7 @@ def fit(
     sep: options.Separator = None,
     na: options.Markers = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write into a folder that holds other things.")
+        bool, typer.Option("--force", help="Write into a folder that contains other things.")
     ] = False,
 ) -> None:
     """Learn from a table with holes what to measure next, compare a few policies, and save the best.
@@ -92,15 +92,13 @@ def fit(
     with _stages_shown(stages(candidates, restorer)) as on_stage:
         board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
     with errors.status("Writing the report"):
-        report = report_fit(
-            data, board, restorer=restorer, effort=effort, seed=seed, file_hash=file_hash(table)
-        )
+        report = report_fit(data, board, file_hash(table))
         _write(report, out)
     _print_report(report, out)
 
 
 def check_folder(out: Path, *, force: bool) -> None:
-    """Raise where a folder for a model holds something else."""
+    """Raise where a folder for a model contains something else."""
     from ascertain.models.files import JSON_NAME, KIND
 
     if out.exists() and not out.is_dir():
@@ -157,11 +155,9 @@ def _write(report: "FitReport", out: Path) -> None:
     from ascertain.reporting.html import write_page
 
     page = render(report)
-    settings = {"restorer": report.restorer, "effort": report.effort}
-    model = as_classifier(report.data, report.board.best, seed=report.seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the warning about training rows was printed before
-        model.save(out)
+        as_classifier(report.data, report.board).save(out)
     write_page(page, out / "report.html")
 
 

@@ -30,11 +30,11 @@ def figures(
     """Draw the paper's figures and tables from a study's results: PNG and PDF, or CSV and LaTeX."""
     from ascertain.analysis.artefacts import write_artefacts
 
-    def tell(name: str, left_out: str | None) -> None:
+    def on_progress(name: str, left_out: str | None) -> None:
         if left_out is not None:
             warn(f"{name}: {left_out}")
 
-    for path in write_artefacts(folder, names or None, out, on_progress=tell):
+    for path in write_artefacts(folder, names or None, out, on_progress=on_progress):
         console.print(escape(str(path)), soft_wrap=True)
 
 

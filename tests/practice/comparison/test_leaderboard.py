@@ -187,9 +187,10 @@ def test_names_tell_candidates_apart() -> None:
 
 def test_the_classifier_predicts_as_the_advisor_does() -> None:
     data, board, _ = fitted()
-    model = as_classifier(data, board.best, restorer="hotdeck", effort="low", seed=0)
+    model = as_classifier(data, board)
     rows = data.table.columns.iloc[:5]
     expected = board.best.advisor.predict(*data.encoding.transform(rows))
     np.testing.assert_allclose(model.predict_proba(rows), expected)
     assert model.get_params()["method"] == board.best.candidate.method
+    assert (model.restorer, model.effort) == ("hotdeck", "low")
     assert list(model.classes_) == ["no", "yes"]

@@ -9,7 +9,7 @@ are the same for all. Scores are reported on test rows, which had no part in tra
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -95,12 +95,15 @@ class Leaderboard:
     """The fitted candidates, the best first.
 
     They are ranked by the estimator `ranked_by`, and those without such an estimate come last; None if no
-    candidate has any estimate.
+    candidate has any estimate. All were fitted with the same restorer, effort and seed.
     """
 
     candidates: tuple[FittedCandidate, ...]
     ranked_by: Estimator | None
     budgets: tuple[float, ...]
+    restorer: str = RESTORER
+    effort: str = "standard"
+    seed: int = 0
 
     @property
     def best(self) -> FittedCandidate:
@@ -181,7 +184,7 @@ def compare(
         )
         on_stage(f"{candidate.scoring}: {time.perf_counter() - began:.1f} s")
         fitted.append(FittedCandidate(candidate, advisor, began - start, validation_scores, test_scores))
-    return rank(fitted, budgets)
+    return replace(rank(fitted, budgets), restorer=restorer, effort=effort, seed=seed)
 
 
 def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leaderboard:
@@ -193,22 +196,20 @@ def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leade
     return Leaderboard(tuple(fitted), None, budgets)
 
 
-def as_classifier(
-    data: HeldOut, fitted: FittedCandidate, *, restorer: str, effort: str, seed: int
-) -> AcquisitionClassifier:
-    """Make the `AcquisitionClassifier` that a fitted candidate is part of."""
-    candidate = fitted.candidate
+def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
+    """The best candidate as a fitted `AcquisitionClassifier`."""
+    candidate = board.best.candidate
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,
         treatment=candidate.treatment,
-        restorer=restorer,
+        restorer=board.restorer,
         budget=data.budget,
         validation_fraction=VALIDATION,
-        effort=effort,
-        random_state=seed,
+        effort=board.effort,
+        random_state=board.seed,
     )
-    return model.adopt(fitted.advisor)
+    return model.adopt(board.best.advisor)
 
 
 def _sort_key(fitted: FittedCandidate, estimator: Estimator) -> tuple[bool, float]:

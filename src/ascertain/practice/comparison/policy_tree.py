@@ -65,7 +65,7 @@ class PolicyTree:
 
 
 def describe_policy(episodes: SimulatedEpisodes, encoding: Encoding, *, forks: int = FORKS) -> PolicyTree:
-    """Describe the first steps of a policy, with at most so many `forks` one after the other."""
+    """Describe the first steps of a policy, with at most `forks` forks one after the other."""
     n_rows = len(episodes.choices)
     grower = _Grower(episodes.rows, episodes.choices, encoding)
     return PolicyTree(grower.branches(np.arange(n_rows), encoding.known, 0, forks), n_rows)

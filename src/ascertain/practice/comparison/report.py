@@ -30,21 +30,15 @@ class FitReport:
 
     data: HeldOut
     board: Leaderboard
-    restorer: str
-    effort: str
-    seed: int
     file_hash: str  # SHA-256 of the table's file
     episodes: SimulatedEpisodes  # of the best policy
     tree: PolicyTree  # its first steps
 
 
-def report_fit(
-    data: HeldOut, board: Leaderboard, *, restorer: str, effort: str, seed: int, file_hash: str
-) -> FitReport:
+def report_fit(data: HeldOut, board: Leaderboard, file_hash: str) -> FitReport:
     """Simulate the best policy, and put all results together."""
-    episodes = simulate_policy(board.best.advisor, data.training, seed=seed)
-    tree = describe_policy(episodes, data.encoding)
-    return FitReport(data, board, restorer, effort, seed, file_hash, episodes, tree)
+    episodes = simulate_policy(board.best.advisor, data.training, seed=board.seed)
+    return FitReport(data, board, file_hash, episodes, describe_policy(episodes, data.encoding))
 
 
 def render(report: FitReport) -> str:
@@ -143,8 +137,8 @@ def _model_facts(report: FitReport) -> list[Fact]:
         Fact("Budget", f"{data.budget:g} for one row"),
         Fact("Actions", f"{len(data.encoding.actions):,}"),
         Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
-        Fact("Restorer", restoration.get(report.restorer).label),
-        Fact("Effort", report.effort),
+        Fact("Restorer", restoration.get(report.board.restorer).label),
+        Fact("Effort", report.board.effort),
     ]
 
 
@@ -159,7 +153,7 @@ def _provenance(report: FitReport) -> list[Fact]:
         Fact("Table", data.table.name),
         Fact("SHA-256", report.file_hash),
         Fact("Rows", rows),
-        Fact("Seed", str(report.seed)),
+        Fact("Seed", str(report.board.seed)),
         Fact("Fitted in", times),
         Fact("Made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         Fact("Versions", f"ascertain {__version__}, JAX {jax.__version__}, NumPy {np.__version__}"),

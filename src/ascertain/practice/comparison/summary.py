@@ -80,7 +80,7 @@ def _result(board: Leaderboard) -> str:
 
 
 def _against_panel(board: Leaderboard) -> list[str]:
-    """How the best compares with the same panel for everybody, if the board allows to tell."""
+    """How the best compares with the same panel for everybody, where scores allow a comparison."""
     panels = [each for each in board.candidates if each.candidate.method == "static"]
     if not panels or len(board.candidates) == 1:
         return []

@@ -25,7 +25,7 @@ _MOSTLY = 0.8  # the share of numbers beyond which texts in a column are probabl
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """A column: what it holds, how much of it is there, and what it costs."""
+    """A column: what it contains, how much of it is there, and what it costs."""
 
     name: str
     kind: str
@@ -121,7 +121,7 @@ def _remarks(
         values = table.columns[name].dropna()
         there = np.asarray(available[:, features].all(axis=1))
         if values.nunique() == 1:
-            remarks[name] = f"always {value_name(values.iloc[0])}, so it tells nothing; drop it"
+            remarks[name] = f"always {value_name(values.iloc[0])}, so it is of no use; drop it"
         elif leaks(x[there, features], table.y[there]):
             remarks[name] = (
                 "tells the classes apart almost perfectly by itself; if it is known only after the outcome, "
@@ -163,7 +163,7 @@ def leaks(x: np.ndarray, y: Int[np.ndarray, " rows"]) -> bool:
 
 
 def hidden_marker(values: Float[np.ndarray, " rows"]) -> float | None:
-    """Find a code such as 0 or 999 that several cells hold, far from all other values.
+    """Find a code such as 0 or 999 that several cells contain, far from all other values.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def hidden_marker(values: Float[np.ndarray, " rows"]) -> float | None:
 
 
 def _odd_texts(values: "pd.Series[Any]") -> list[str]:
-    """Texts in a column that otherwise holds numbers."""
+    """Texts in a column that otherwise contains numbers."""
     distinct = pd.Series(values.astype(str).unique())
     texts = distinct[pd.to_numeric(distinct, errors="coerce").isna()]
     share = values.astype(str).isin(set(texts)).mean()
