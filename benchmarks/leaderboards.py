@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ascertain import load
 from ascertain.datasets.export import TARGET, export
-from ascertain.evaluation.weighted_metrics import Sample, intervals, measure_sample
+from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
 from ascertain.practice.comparison.held_out import HeldOut, hold_out
 from ascertain.practice.comparison.leaderboard import (
     DEFAULTS,

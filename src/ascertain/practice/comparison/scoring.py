@@ -11,9 +11,9 @@ import pandas as pd
 
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
-from ascertain.evaluation.curves import MAX_ROWS, reach, sample_rows
 from ascertain.evaluation.incomplete import METRICS, evaluate_incomplete
-from ascertain.evaluation.weighted_metrics import Sample, intervals, measure_sample
+from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.evaluation.rollouts import MAX_ROWS, roll_out, sample_rows
 from ascertain.predictors.predictions import predict_sets
 from ascertain.problem import Table
 
@@ -103,7 +103,7 @@ def _score_restricted(
     n_rows = len(table.y)
     # Repeated up to a power of two, so that validation and test rows may share a compiled program.
     rows = table.take(jnp.arange(1 << (n_rows - 1).bit_length()) % n_rows)
-    reached = reach(
+    reached = roll_out(
         jr.key(seed), advisor.policy, advisor.problem, rows, list(budgets), protocol=advisor.protocol
     )
     predictions = predict_sets(advisor.predictor, advisor.problem, rows, reached.acquired)
@@ -113,7 +113,7 @@ def _score_restricted(
     )
     frames = []
     for place, budget in enumerate(budgets):
-        sample = Sample(
+        sample = WeightedPredictions(
             row=np.arange(n_rows),
             weight=np.ones(n_rows),
             probabilities=probabilities[place],
@@ -124,8 +124,8 @@ def _score_restricted(
                 "forced_stop_rate": forced[place],
             },
         )
-        estimate = measure_sample(sample)
-        low, high = intervals(sample, n_rows, resamples, 0.95, seed)
+        estimate = sample.scores()
+        low, high = bootstrap_intervals(sample, n_rows, resamples=resamples, level=0.95, seed=seed)
         frame = pd.DataFrame({"estimate": estimate, "low": low, "high": high}, index=list(METRICS))
         frames.append(frame.rename_axis("metric").reset_index().assign(budget=float(budget)))
     return pd.concat(frames, ignore_index=True).assign(

@@ -36,7 +36,7 @@ class SimulatedEpisodes:
 
 def simulate_policy(advisor: Advisor, table: Table, *, seed: int = 0) -> SimulatedEpisodes:
     """Fill the holes of at most 2,048 rows without using their classes, and let the policy acquire."""
-    some = evaluation.sample_rows(table, MOST_ROWS, seed)
+    some = sample_rows(table, MOST_ROWS, seed)
     unlabelled = eqx.tree_at(lambda each: each.y, some, jnp.zeros_like(some.y))
     filled = _restore(jr.key(seed), label_free(advisor.restorer), unlabelled)
     # There and back, so that draws of a category are one category and not a bit of each.
