@@ -14,9 +14,9 @@ from ascertain.cli import table_options as options
 from ascertain.cli.app import app, console, warn
 
 if TYPE_CHECKING:
-    from ascertain.analysis.report.overview import Fact
     from ascertain.practice.diagnosis.findings import Findings
     from ascertain.practice.diagnosis.recommendations import Recommendation
+    from ascertain.reporting.tables import Fact
 
 _MOST_ACTIONS = 15  # in the terminal; the page has them all
 _HEADINGS = {
@@ -76,8 +76,8 @@ def diagnose(
 
 
 def _print_findings(findings: "Findings") -> None:
-    from ascertain.analysis.report.overview import Fact
     from ascertain.practice.diagnosis import summary
+    from ascertain.reporting.tables import Fact
 
     for warning in findings.table.warnings:
         warn(warning)

@@ -71,10 +71,10 @@ def fit(
     Holds out test rows, fits each policy to the others, chooses by validation rows, and reports how well all
     of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
     """
-    from ascertain.analysis.report.provenance import file_hash
     from ascertain.practice.comparison.held_out import hold_out
     from ascertain.practice.comparison.leaderboard import check_candidates, compare, stages
     from ascertain.practice.comparison.report import report_fit
+    from ascertain.reporting.text import file_hash
 
     check_folder(out, force=force)
     candidates = _candidates(method, state, treatment)

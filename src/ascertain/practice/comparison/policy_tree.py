@@ -13,8 +13,8 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from sklearn.tree import DecisionTreeClassifier
 
-from ascertain.analysis.report.sentences import joined
 from ascertain.practice.comparison.simulation import SimulatedEpisodes
+from ascertain.reporting.text import joined
 from ascertain.tables.encoding import Encoding
 
 FORKS = 3

@@ -9,8 +9,6 @@ from matplotlib.figure import Figure
 
 from ascertain import restoration
 from ascertain._core.version import __version__
-from ascertain.analysis.report.exhibits import figure_exhibit
-from ascertain.analysis.report.overview import Fact, duration
 from ascertain.metrics import measure
 from ascertain.practice.comparison.figures import draw_budget_curves, draw_calibration
 from ascertain.practice.comparison.held_out import HeldOut
@@ -19,9 +17,10 @@ from ascertain.practice.comparison.policy_tree import PolicyTree, describe_polic
 from ascertain.practice.comparison.simulation import SimulatedEpisodes, simulate_policy
 from ascertain.practice.comparison.summary import ESTIMATES, choice_sentences, score_text
 from ascertain.practice.formatting import html_table, names_text, number_cell, share_cell
-from ascertain.reporting.acquisition_figures import draw_frequencies
+from ascertain.reporting.figures import draw_frequencies, figure_exhibit
 from ascertain.reporting.html import part, render_page
-from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, number_text
+from ascertain.reporting.tables import NOTHING, Cell, Fact, HtmlTable, number_text
+from ascertain.reporting.text import duration
 
 
 @dataclass(frozen=True, eq=False)

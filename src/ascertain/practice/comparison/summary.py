@@ -1,10 +1,10 @@
 """The result of a comparison in sentences, for the page and for the terminal."""
 
-from ascertain.analysis.report.sentences import counted, joined
 from ascertain.evaluation.incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.comparison.held_out import HeldOut
 from ascertain.practice.comparison.leaderboard import Leaderboard
 from ascertain.practice.comparison.scoring import Estimator, Score
+from ascertain.reporting.text import counted, joined
 
 ESTIMATES: dict[Estimator, str] = {
     "dr": "doubly robust estimate",

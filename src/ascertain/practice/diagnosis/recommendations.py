@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ascertain.analysis.report.sentences import counted, joined
 from ascertain.practice.diagnosis.findings import Findings
 from ascertain.practice.diagnosis.fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis.holes import Holes
 from ascertain.practice.diagnosis.profile import FEWEST_PER_CLASS
 from ascertain.practice.diagnosis.support import Support
 from ascertain.practice.formatting import expected_text, p_text, percent_text
+from ascertain.reporting.text import counted, joined
 
 # A share among 100 rows is known to within 10 percentage points, among 25 to within 20 (95%, at worst).
 ENOUGH = 100

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from ascertain.analysis.report.exhibits import figure_exhibit
 from ascertain.missingness import Diagnosis
 from ascertain.practice.diagnosis import summary
 from ascertain.practice.diagnosis.figures import draw_diagnosis, draw_support
@@ -10,6 +9,7 @@ from ascertain.practice.diagnosis.findings import Findings
 from ascertain.practice.diagnosis.profile import ColumnProfile
 from ascertain.practice.diagnosis.recommendations import recommend
 from ascertain.practice.formatting import count_cell, html_table, names_text, number_cell, share_cell
+from ascertain.reporting.figures import figure_exhibit
 from ascertain.reporting.html import part, render_page, write_page
 from ascertain.reporting.tables import NOTHING, Cell, HtmlTable, number_text
 

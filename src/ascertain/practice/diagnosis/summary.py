@@ -1,14 +1,13 @@
 """The findings as labelled facts and sentences, for the page and for the terminal."""
 
-from ascertain.analysis.report.overview import Fact
-from ascertain.analysis.report.sentences import counted, joined
 from ascertain.practice.diagnosis.findings import Findings
 from ascertain.practice.diagnosis.fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis.holes import LEVEL, Holes
 from ascertain.practice.diagnosis.profile import TableProfile
 from ascertain.practice.diagnosis.support import Spread, Support
 from ascertain.practice.formatting import expected_text, names_text, p_text
-from ascertain.reporting.tables import NOTHING
+from ascertain.reporting.tables import NOTHING, Fact
+from ascertain.reporting.text import counted, joined
 
 
 def table_facts(table: TableProfile) -> list[Fact]:
