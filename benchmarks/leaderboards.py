@@ -22,8 +22,15 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from ascertain import load
 from ascertain.datasets.export import TARGET, export
 from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
-from ascertain.practice.held_out import HeldOut, hold_out
-from ascertain.practice.leaderboard import DEFAULTS, RESAMPLES, Candidate, Contender, Leaderboard, compare
+from ascertain.practice.comparison.held_out import HeldOut, hold_out
+from ascertain.practice.comparison.leaderboard import (
+    DEFAULTS,
+    Candidate,
+    FittedCandidate,
+    Leaderboard,
+    compare,
+)
+from ascertain.practice.comparison.scoring import RESAMPLES
 from ascertain.problem import Table
 from ascertain.tables.reading import read_user_table
 
@@ -75,14 +82,14 @@ def boosting(data: HeldOut) -> list[str]:
     return ["boosting, all on file", f"{found['mean_cost']:.3g}", *scores, f"{n_rows}", f"{seconds:.0f}"]
 
 
-def policy(board: Leaderboard, contender: Contender, estimator: str) -> list[str]:
+def policy(board: Leaderboard, fitted: FittedCandidate, estimator: str) -> list[str]:
     """The cells of a policy's row to print."""
     budget = board.budgets[-1]
-    found = [contender.score(budget, estimator, name) for name in METRICS]
+    found = [fitted.score(budget, estimator, name) for name in METRICS]
     scores = [_score(each.estimate, each.low, each.high) for each in found]
-    cost = contender.score(budget, estimator, "mean_cost").estimate
-    name, rows = contender.candidate.name, f"{found[0].effective_rows:.0f}"
-    return [name, f"{cost:.3g}", *scores, rows, f"{contender.seconds:.0f}"]
+    cost = fitted.score(budget, estimator, "mean_cost").estimate
+    name, rows = fitted.candidate.name, f"{found[0].effective_rows:.0f}"
+    return [name, f"{cost:.3g}", *scores, rows, f"{fitted.seconds:.0f}"]
 
 
 def _score(estimate: float, low: float, high: float) -> str:
@@ -105,8 +112,8 @@ def main() -> None:
     for estimator in ("dr", "ipw"):
         title = f"{arguments.dataset}, budget {budget:g}, {estimator}, {len(data.test.y)} test rows"
         printed = Printed("", "mean cost", *METRICS, "effective rows", "fit s", title=title)
-        for contender in board.contenders:
-            printed.add_row(*policy(board, contender, estimator))
+        for fitted in board.candidates:
+            printed.add_row(*policy(board, fitted, estimator))
         printed.add_row(*all_on_file)
         console.print(printed)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

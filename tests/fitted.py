@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ascertain.practice.held_out import HeldOut, hold_out
-from ascertain.practice.leaderboard import Candidate, Leaderboard, compare
+from ascertain.practice.comparison.held_out import HeldOut, hold_out
+from ascertain.practice.comparison.leaderboard import Candidate, Leaderboard, compare
 from ascertain.tables.reading import UserTable
 
 COSTS = {"ecg": 2.0, "blood": 3.0, "scan": 10.0, "[b]mi": 1.0}
@@ -21,7 +21,7 @@ CANDIDATES = (Candidate("sequential", "s", "restricted"), Candidate("static", "s
 def patients(n_rows: int = 240) -> pd.DataFrame:
     """Make a table in which the blood panel tells most about the target.
 
-    Only the scan has holes, and the budget does not reach that far: to imagine how policies would go on in
+    Only the scan has holes, and it costs more than the budget: to simulate how policies would continue in
     rows with holes takes long to compile, and has tests of its own.
     """
     rng = np.random.default_rng(0)
@@ -65,8 +65,8 @@ def user_table() -> UserTable:
 
 @cache
 def fitted() -> tuple[HeldOut, Leaderboard, tuple[str, ...]]:
-    """Fit once for all tests; also give the stages that were told."""
+    """Fit once for all tests; also return what `on_stage` was called with."""
     data = held_out(user_table())
-    told: list[str] = []
-    board = compare(data, CANDIDATES, restorer="hotdeck", effort="low", resamples=100, on_stage=told.append)
-    return data, board, tuple(told)
+    shown: list[str] = []
+    board = compare(data, CANDIDATES, restorer="hotdeck", effort="low", resamples=100, on_stage=shown.append)
+    return data, board, tuple(shown)

@@ -165,7 +165,7 @@ def test_an_interrupted_run_leaves_what_is_done_and_goes_on(tmp_path: Path) -> N
     os.killpg(long_run.pid, signal.SIGINT)  # as Ctrl-C does: to the whole group
     _, shown = long_run.communicate(timeout=60)
     assert long_run.returncode == 130
-    assert "the same command goes on from there" in " ".join(shown.split())
+    assert "the same command continues from there" in " ".join(shown.split())
     done = pd.read_parquet(tmp_path / "a/regret.parquet")
     assert 0 < done["replicate"].nunique() < 10**5
 

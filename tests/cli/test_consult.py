@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascertain.practice.leaderboard import as_classifier
+from ascertain.practice.comparison.leaderboard import as_classifier
 from tests.cli.test_app import run
 from tests.fitted import fitted
 
@@ -17,7 +17,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, board, _ = fitted()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a hot deck holds the training rows
-        as_classifier(data, board.best, restorer="hotdeck", effort="low", seed=0).save(folder)
+        as_classifier(data, board).save(folder)
     return folder
 
 
@@ -36,7 +36,7 @@ def test_lines_from_a_pipe_are_answered_and_shown(
     assert "Measure next:" in shown
     assert "Spent 3 of 6." in shown
     told = shown.replace("\n", "")
-    assert f"Go on with: ascertain consult {model} --case {file}" in told
+    assert f"Continue with: ascertain consult {model} --case {file}" in told
     assert consult(monkeypatch, "stop\n", str(model), "--case", str(file), "--budget", "4") == 0
     shown = capsys.readouterr().out
     assert "age 40, sex f, iron 1" in shown

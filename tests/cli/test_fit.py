@@ -47,7 +47,7 @@ def test_a_model_and_its_report_are_written(
     assert re.search(r"predictor: [0-9.]+ s", told)
     assert "Test rows, budget 6" in shown
     assert re.search(r"On test rows its AUROC is 0\.\d+ \(0\.\d+ to [01]\.\d+\)", shown)
-    assert "What it does first (100% of rows go exactly so)" in shown
+    assert "What it does first (100% of rows do exactly this)" in shown
     assert "blood" in shown
     assert f"ascertain consult {out}" in shown
     assert {each.name for each in out.iterdir()} == {"model.json", "model.safetensors", "report.html"}
@@ -73,7 +73,7 @@ def _check_page(page: str, table: Path) -> None:
         "Where it comes from",
     ):
         assert title in page
-    for sentence in ("A person decides", "60 to test", "never bought: scan", "Rows that tell"):
+    for sentence in ("A person decides", "60 to test", "never bought: scan", "Effective rows"):
         assert sentence in page
     assert page.count("data:image/") == 3
     assert "[b]mi" in page
@@ -85,8 +85,8 @@ def _check_page(page: str, table: Path) -> None:
         (["--method", "gdsf"], "did you mean 'gdfs'"),
         (["--method", "gdfs", "--state", "sm"], "gdfs has the state variant 's'"),
         (["--treatment", "restricted"], "name it with --method"),
-        (["--effort", "lots"], "effort must be one of 'standard', 'low'"),
-        (["--restorer", "mean"], "restorer must be one of"),
+        (["--effort", "lots"], "no effort is called 'lots'; there are standard, low"),
+        (["--restorer", "hotdec"], "did you mean 'hotdeck'"),
         (["--test-fraction", "1"], "the test fraction must be above 0 and below 1"),
         (["--budget", "0.5"], "a budget of 0.5 buys nothing"),
         (["--target", "sik"], "did you mean 'sick'?"),
@@ -122,7 +122,7 @@ def test_folders_of_other_things_are_left_alone(
     for name, text in content.items():
         (out / name).write_text(text)
     assert run(monkeypatch, "fit", *arguments(table, out), *QUICK) == 2
-    assert "holds files but no model of ascertain" in " ".join(capsys.readouterr().err.split())
+    assert "contains files but no model of ascertain" in " ".join(capsys.readouterr().err.split())
     assert {each.name: each.read_text() for each in out.iterdir()} == content
     file = tmp_path / "file"
     file.touch()
@@ -136,7 +136,7 @@ def test_an_interruption_writes_nothing(
     def interrupt(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ascertain.practice.leaderboard.fit_advisor", interrupt)
+    monkeypatch.setattr("ascertain.practice.comparison.leaderboard.fit_advisor", interrupt)
     assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), *QUICK) == 130
     assert "Interrupted. Nothing was written." in capsys.readouterr().err
     assert not (tmp_path / "model").exists()

@@ -44,7 +44,7 @@ class Terminal:
 def advisor() -> Advisor:
     """Take the policy that goes through the actions in their order: [b]mi, ecg, blood."""
     _, board, _ = fitted()
-    return next(each for each in board.contenders if each.candidate.method == "sequential").advisor
+    return next(each for each in board.candidates if each.candidate.method == "sequential").advisor
 
 
 def typed(*lines: str, case: Consultation | None = None) -> tuple[Consultation, Terminal]:

@@ -23,8 +23,8 @@ from ascertain.errors import AscertainError
 from ascertain.registry import load_plugin
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
-console = Console()
-errors = Console(stderr=True)
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
 
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder to look for data files in; by default ASCERTAIN_DATA.")
@@ -32,17 +32,17 @@ DataDir = Annotated[
 
 
 def main() -> None:
-    """Run the command line; what a user can put right is a short message and exit code 2."""
+    """Run the command line; errors that a user can put right become a short message and exit code 2."""
     try:
         app()
     except (AscertainError, OSError) as error:
-        errors.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(2)
 
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        console.print(f"ascertain {__version__}", highlight=False)
+        console.print(f"ascertain {__version__}")
         raise typer.Exit
     return wanted
 
@@ -91,7 +91,7 @@ def listed(values: Sequence[float]) -> str:
 
 
 def progress_bar() -> Progress:
-    """Make a progress bar with the time that is left."""
+    """A progress bar with the time that is left."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -105,4 +105,4 @@ def progress_bar() -> Progress:
 
 def warn(message: str) -> None:
     """Print a warning."""
-    errors.print(f"[yellow]Warning:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    errors.print(f"[yellow]Warning:[/] {escape(message)}", soft_wrap=True)

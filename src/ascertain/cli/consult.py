@@ -1,4 +1,4 @@
-"""One case at the terminal, with a model that `ascertain fit` has saved."""
+"""The command `consult`: one case at the terminal, with a model that `ascertain fit` has saved."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def consult(
         float | None,
         typer.Option(help="What may be spent.", min=0, show_default="what the model was fitted for"),
     ] = None,
-    case: Annotated[Path | None, typer.Option(help="Go on with a case that was saved.")] = None,
+    case: Annotated[Path | None, typer.Option(help="Continue with a case that was saved.")] = None,
 ) -> None:
     """Say for one case, step by step, what to measure next and what to predict meanwhile."""
     from ascertain.estimator.classifier import AcquisitionClassifier
@@ -43,14 +43,13 @@ def consult(
         end = session.run()
     except (EOFError, KeyboardInterrupt) as error:
         console.print()
-        _say_how_to_go_on(session, model)
+        _print_how_to_continue(session, model)
         raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else 0) from None
     answer = end.answer()
     console.print(
         f"\n[bold]Prediction[/] {prediction_text(answer)}\nSpent {answer.spent:g} of {answer.budget:g}.",
-        highlight=False,
     )
-    _say_how_to_go_on(session, model)
+    _print_how_to_continue(session, model)
 
 
 def _ask(prompt: str) -> str:
@@ -63,14 +62,14 @@ def _ask(prompt: str) -> str:
     return line
 
 
-def _say_how_to_go_on(session: "Session", model: Path) -> None:
+def _print_how_to_continue(session: "Session", model: Path) -> None:
     again = f"ascertain consult {model} --case"
     if session.saved is not None:
-        text = f"Go on with: {again} {session.saved}"
+        text = f"Continue with: {again} {session.saved}"
         if session.unsaved:
             text += " (without the steps since the last save)"
     elif session.unsaved:
-        text = f"The case was not saved. Next time, `save FILE` keeps it; then go on with: {again} FILE"
+        text = f"The case was not saved. Next time, `save FILE` keeps it; then continue with: {again} FILE"
     else:
         return
-    console.print(escape(text), style="dim", highlight=False, soft_wrap=True)
+    console.print(escape(text), style="dim", soft_wrap=True)

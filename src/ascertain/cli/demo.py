@@ -1,4 +1,4 @@
-"""The demonstration: a short study of learned policies and a short exact study, ending with a report."""
+"""The command `demo`: a short study of learned policies, a short exact study, and a report."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What the holes of a user's table mean."""
+"""The command `diagnose`: what the holes of a user's table mean."""
 
 import dataclasses
 import json
@@ -10,22 +10,13 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from ascertain.cli import table_options as options
 from ascertain.cli.app import app, console, warn
-from ascertain.cli.table_options import (
-    Costs,
-    Groups,
-    Known,
-    Markers,
-    Separator,
-    TableFile,
-    Target,
-    read_price_list,
-    read_table,
-)
 
 if TYPE_CHECKING:
-    from ascertain.practice.advice import Advice
-    from ascertain.practice.diagnosis import Findings
+    from ascertain.practice.diagnosis.findings import Findings
+    from ascertain.practice.diagnosis.recommendations import Recommendation
+    from ascertain.reporting.tables import Fact
 
 _MOST_ACTIONS = 15  # in the terminal; the page has them all
 _HEADINGS = {
@@ -47,16 +38,16 @@ Examples:
 """
 )
 def diagnose(
-    table: TableFile,
-    target: Target,
-    costs: Costs = None,
+    table: options.TableFile,
+    target: options.Target,
+    costs: options.Costs = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="any amount")
     ] = None,
-    known: Known = "",
-    groups: Groups = None,
-    sep: Separator = None,
-    na: Markers = None,
+    known: options.Known = "",
+    groups: options.Groups = None,
+    sep: options.Separator = None,
+    na: options.Markers = None,
     out: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="TABLE-diagnosis.html")
     ] = None,
@@ -66,59 +57,47 @@ def diagnose(
 
     Prints a summary with advice, and writes a page of HTML with all findings.
     """
-    from ascertain.practice.advice import advise
-    from ascertain.practice.diagnosis import diagnose_table
-    from ascertain.practice.diagnosis_report import write_diagnosis
+    from ascertain.practice.diagnosis.findings import diagnose_table
+    from ascertain.practice.diagnosis.recommendations import recommend
+    from ascertain.practice.diagnosis.report import write_diagnosis
 
-    read = read_table(table, target, sep, na)
-    findings, drawing = diagnose_table(
-        read,
-        **read_price_list(costs, groups, known),
-        budget=budget,
-    )
+    read = options.read_table(table, target, sep, na)
+    findings, drawing = diagnose_table(read, **options.read_price_list(costs, groups, known), budget=budget)
     path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
     write_diagnosis(findings, drawing, path)
-    found = advise(findings)
+    advice = recommend(findings)
     if as_json:
-        advice = [dataclasses.asdict(each) for each in found]
-        print(json.dumps(findings.to_json() | {"advice": advice}, indent=2, allow_nan=False))
+        content = findings.to_json() | {"advice": [dataclasses.asdict(each) for each in advice]}
+        print(json.dumps(content, indent=2, allow_nan=False))
         return
     _print_findings(findings)
-    _print_advice(found)
-    console.print(escape(str(path)), highlight=False, soft_wrap=True)
+    _print_advice(advice)
+    console.print(escape(str(path)), soft_wrap=True)
 
 
 def _print_findings(findings: "Findings") -> None:
-    from ascertain.practice.words import (
-        holes_facts,
-        routes_facts,
-        signs_sentences,
-        support_facts,
-        support_sentence,
-        table_facts,
-    )
+    from ascertain.practice.diagnosis import summary
+    from ascertain.reporting.tables import Fact
 
     for warning in findings.table.warnings:
         warn(warning)
-    _print_section(findings.table.file, table_facts(findings.table))
-    _print_section("What is missing", holes_facts(findings))
+    _print_section(findings.table.file, summary.table_facts(findings.table))
+    _print_section("What is missing", summary.holes_facts(findings))
     _print_actions(findings)
-    for sentence in signs_sentences(findings.holes):
-        console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)), highlight=False)
-    _print_section("Rows that support a policy", support_facts(findings.support))
-    console.print(Padding(escape(support_sentence(findings)), (0, 0, 0, 2)), highlight=False)
-    if isinstance(findings.routes, str):
-        _print_section("Fixed sets of actions", [("Not computed", findings.routes)])
-    else:
-        _print_section("Fixed sets of actions", routes_facts(findings.routes))
+    for sentence in summary.signs_sentences(findings.holes):
+        console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)))
+    _print_section("Rows that support a policy", summary.support_facts(findings.support))
+    console.print(Padding(escape(summary.support_sentence(findings)), (0, 0, 0, 2)))
+    routes = summary.routes_facts(findings.routes) or [Fact("Not computed", str(findings.routes))]
+    _print_section("Fixed sets of actions", routes)
 
 
-def _print_section(title: str, facts: list[tuple[str, str]]) -> None:
-    console.print(f"\n[bold]{escape(title)}[/]", highlight=False)
+def _print_section(title: str, facts: "list[Fact]") -> None:
+    console.print(f"\n[bold]{escape(title)}[/]")
     grid = Table.grid(padding=(0, 2))
-    for label, text in facts:
-        grid.add_row(f"  [dim]{escape(label)}[/]", escape(text))
-    console.print(grid, highlight=False)
+    for fact in facts:
+        grid.add_row(f"  [dim]{escape(fact.label)}[/]", escape(fact.text))
+    console.print(grid)
 
 
 def _print_actions(findings: "Findings") -> None:
@@ -133,8 +112,8 @@ def _print_actions(findings: "Findings") -> None:
         console.print(f"  … and {len(missing) - _MOST_ACTIONS} more that are missing less often", style="dim")
 
 
-def _print_advice(found: "list[Advice]") -> None:
+def _print_advice(advice: "list[Recommendation]") -> None:
     console.print("\n[bold]Advice[/]")
-    for advice in found:
-        head = f"{_HEADINGS[advice.kind]}: [bold]{escape(advice.title)}[/]"
-        console.print(Padding(f"{head}. {escape(advice.text)}", (0, 0, 1, 2)), highlight=False)
+    for each in advice:
+        head = f"{_HEADINGS[each.kind]}: [bold]{escape(each.title)}[/]"
+        console.print(Padding(f"{head}. {escape(each.text)}", (0, 0, 1, 2)))

@@ -1,4 +1,4 @@
-"""The exact study (section 5.1 of the paper)."""
+"""The command `exact`: the exact study (section 5.1 of the paper)."""
 
 import math
 import os
@@ -55,7 +55,7 @@ def exact(
     """Solve the paper's shortcut problem exactly under aliasing, filtering and restoration (section 5.1).
 
     Writes `regret.parquet` and the figures `exact-study`, `exact-collapse`, `planning-effect` and
-    `availability` (PNG and PDF). Interrupt it at will: the same command goes on where it stopped.
+    `availability` (PNG and PDF). It can be interrupted: the same command continues where it stopped.
     """
     sweep = Sweep(
         dims=whole_numbers("--dims", dims),
@@ -83,7 +83,7 @@ def run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
             bar.stop()
             errors.print(
                 f"Interrupted. What was finished is kept in {escape(str(out))}; "
-                "the same command goes on from there."
+                "the same command continues from there."
             )
             raise typer.Exit(130) from None
     from ascertain.analysis.exact import regret_summary
@@ -92,7 +92,7 @@ def run_exact(sweep: Sweep, out: Path, jobs: int) -> None:
     figures = draw_exact_figures(table, sweep, out)
     _print_summary(regret_summary(table))
     for path in (out / "regret.parquet", *figures):
-        console.print(escape(str(path)), highlight=False, soft_wrap=True)
+        console.print(escape(str(path)), soft_wrap=True)
 
 
 def _print_summary(summary: pd.DataFrame) -> None:

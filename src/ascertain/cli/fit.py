@@ -1,4 +1,4 @@
-"""Fitting a policy to a user's own table."""
+"""The command `fit`: policies for a user's own table, compared on held-out rows."""
 
 import json
 import warnings
@@ -13,24 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.tree import Tree
 
+from ascertain.cli import table_options as options
 from ascertain.cli.app import app, console, errors, progress_bar, warn
-from ascertain.cli.table_options import (
-    Costs,
-    Groups,
-    Known,
-    Markers,
-    Separator,
-    TableFile,
-    Target,
-    read_price_list,
-    read_table,
-)
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
-    from ascertain.practice.fit_report import FitReport
-    from ascertain.practice.leaderboard import Candidate, Leaderboard
-    from ascertain.practice.policy_tree import Branch
+    from ascertain.practice.comparison.leaderboard import Candidate, Leaderboard
+    from ascertain.practice.comparison.policy_tree import Branch
+    from ascertain.practice.comparison.report import FitReport
 
 _FORKS = 3  # of the policy's first steps, in the terminal
 
@@ -47,15 +37,15 @@ Examples:
 """
 )
 def fit(
-    table: TableFile,
-    target: Target,
+    table: options.TableFile,
+    target: options.Target,
     out: Annotated[Path, typer.Option(help="The folder for the model and its report.")],
-    costs: Costs = None,
+    costs: options.Costs = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="the sum of all costs")
     ] = None,
-    known: Known = "",
-    groups: Groups = None,
+    known: options.Known = "",
+    groups: options.Groups = None,
     method: Annotated[
         str | None,
         typer.Option(help="Fit this method only.", show_default="gdfs, dime and a fixed panel"),
@@ -64,24 +54,26 @@ def fit(
     treatment: Annotated[
         str, typer.Option(help="With --method: train on restored or restricted data.")
     ] = "restored",
-    restorer: Annotated[str, typer.Option(help="What fills holes: pvae or hotdeck.")] = "pvae",
+    restorer: Annotated[
+        str, typer.Option(help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.")
+    ] = "pvae_noise",
     effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
     test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
-    sep: Separator = None,
-    na: Markers = None,
+    sep: options.Separator = None,
+    na: options.Markers = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write into a folder that holds other things.")
+        bool, typer.Option("--force", help="Write into a folder that contains other things.")
     ] = False,
 ) -> None:
     """Learn from a table with holes what to measure next, compare a few policies, and save the best.
 
-    Holds out test rows, fits each policy to the others, chooses by validation rows, and tells how well all of
-    them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
+    Holds out test rows, fits each policy to the others, chooses by validation rows, and reports how well all
+    of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
     """
-    from ascertain.practice.fit_report import report_fit
-    from ascertain.practice.held_out import hold_out
-    from ascertain.practice.leaderboard import check_candidates, compare, stages
+    from ascertain.practice.comparison.held_out import hold_out
+    from ascertain.practice.comparison.leaderboard import check_candidates, compare, stages
+    from ascertain.practice.comparison.report import report_fit
     from ascertain.reporting.text import file_hash
 
     check_folder(out, force=force)
@@ -89,8 +81,8 @@ def fit(
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
-        read_table(table, target, sep, na),
-        **read_price_list(costs, groups, known),
+        options.read_table(table, target, sep, na),
+        **options.read_price_list(costs, groups, known),
         budget=budget,
         test_fraction=test_fraction,
         seed=seed,
@@ -100,15 +92,13 @@ def fit(
     with _stages_shown(stages(candidates, restorer)) as on_stage:
         board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
     with errors.status("Writing the report"):
-        report = report_fit(
-            data, board, restorer=restorer, effort=effort, seed=seed, file_hash=file_hash(table)
-        )
+        report = report_fit(data, board, file_hash(table))
         _write(report, out)
     _print_report(report, out)
 
 
 def check_folder(out: Path, *, force: bool) -> None:
-    """Raise where a folder for a model holds something else."""
+    """Raise where a folder for a model contains something else."""
     from ascertain.models.files import JSON_NAME, KIND
 
     if out.exists() and not out.is_dir():
@@ -122,13 +112,13 @@ def check_folder(out: Path, *, force: bool) -> None:
         ours = False
     if not ours:
         raise InputError(
-            f"{out} holds files but no model of ascertain; name another folder, or add --force to write "
+            f"{out} contains files but no model of ascertain; name another folder, or add --force to write "
             "into this one"
         )
 
 
 def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Candidate]":
-    from ascertain.practice.leaderboard import DEFAULTS, Candidate
+    from ascertain.practice.comparison.leaderboard import DEFAULTS, Candidate
 
     if method is not None:
         return (Candidate(method, state, treatment),)
@@ -139,7 +129,7 @@ def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Can
 
 @contextmanager
 def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
-    """Give what to call with each stage's name as it begins, and with its time when it ends."""
+    """Show progress; call the function with a stage's name when it begins, and with its time when it ends."""
     with progress_bar() as bar:
         task = bar.add_task("", total=len(stages))
 
@@ -147,7 +137,7 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
             if text in stages:
                 bar.update(task, description=text)
             else:
-                bar.console.print(f"[dim]{escape(text)}[/]", highlight=False)
+                bar.console.print(f"[dim]{escape(text)}[/]")
                 bar.advance(task)
 
         try:
@@ -160,60 +150,55 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
 
 def _write(report: "FitReport", out: Path) -> None:
     """Write the model, and the page beside it."""
-    from ascertain.practice.fit_report import render
-    from ascertain.practice.leaderboard import as_classifier
+    from ascertain.practice.comparison.leaderboard import as_classifier
+    from ascertain.practice.comparison.report import render
     from ascertain.reporting.html import write_page
 
     page = render(report)
-    settings = {"restorer": report.restorer, "effort": report.effort}
-    model = as_classifier(report.data, report.board.best, seed=report.seed, **settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it holds training rows was said before
-        model.save(out)
+        warnings.simplefilter("ignore", UserWarning)  # the warning about training rows was printed before
+        as_classifier(report.data, report.board).save(out)
     write_page(page, out / "report.html")
 
 
 def _print_report(report: "FitReport", out: Path) -> None:
-    from ascertain.practice.fit_words import choice_sentences
+    from ascertain.practice.comparison.summary import choice_sentences
 
     _print_leaderboard(report.board)
     for sentence in choice_sentences(report.data, report.board):
-        console.print(Padding(escape(sentence), (0, 0, 1, 0)), highlight=False)
-    tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.faithful:.0%} of rows go exactly so)[/]")
+        console.print(Padding(escape(sentence), (0, 0, 1, 0)))
+    tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.fidelity:.0%} of rows do exactly this)[/]")
     _add_branches(tree, report.tree.branches, _FORKS)
-    console.print(tree, highlight=False)
+    console.print(tree)
     console.print()
-    console.print(f"Report  {escape(str(out / 'report.html'))}", highlight=False, soft_wrap=True)
-    console.print(f"Use it  ascertain consult {escape(str(out))}", highlight=False, soft_wrap=True)
+    console.print(f"Report  {escape(str(out / 'report.html'))}", soft_wrap=True)
+    console.print(f"Use it  ascertain consult {escape(str(out))}", soft_wrap=True)
 
 
 def _print_leaderboard(board: "Leaderboard") -> None:
-    from ascertain.practice.fit_words import ESTIMATES, score_text
+    from ascertain.practice.comparison.summary import ESTIMATES, score_text
 
     budget = board.budgets[-1]
     printed = Table(
         "", "AUROC, estimated", "AUROC, rows as they are", "mean cost", box=None, padding=(0, 2, 0, 0)
     )
-    for contender in board.contenders:
-        best = contender is board.best
+    for fitted in board.candidates:
         printed.add_row(
-            f"{'[bold]' if best else ''}{escape(contender.candidate.name)}",
-            score_text(contender.score(budget, "dr")),
-            score_text(contender.score(budget, "restricted")),
-            f"{contender.score(budget, board.reported, 'mean_cost').estimate:.3g}",
+            f"{'[bold]' if fitted is board.best else ''}{escape(fitted.candidate.name)}",
+            score_text(fitted.score(budget, "dr")),
+            score_text(fitted.score(budget, "restricted")),
+            f"{fitted.score(budget, board.common_estimator, 'mean_cost').estimate:.3g}",
         )
-    console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]", highlight=False)
-    console.print(printed, highlight=False)
-    console.print(
-        f"[dim]Estimated: if everything could be bought. Costs: {ESTIMATES[board.reported]}.[/]\n",
-        highlight=False,
-    )
+    console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]")
+    console.print(printed)
+    costs = ESTIMATES[board.common_estimator]
+    console.print(f"[dim]Estimated: if everything could be bought. Costs: {costs}.[/]\n")
 
 
 def _add_branches(tree: Tree, branches: "Sequence[Branch]", depth: int) -> None:
-    """Print so many forks; the page has them all."""
+    """Print the first forks only; the page has them all."""
     for branch in branches if depth else ():
         first = "first: " if depth == _FORKS else "then: "
         condition = f"if {branch.condition}: " if branch.condition else first
-        label = f"{escape(condition)}[bold]{escape(branch.words)}[/] [dim]{branch.numbers}[/]"
+        label = f"{escape(condition)}[bold]{escape(branch.actions_text)}[/] [dim]{branch.rows_text}[/]"
         _add_branches(tree.add(label), branch.then, depth - 1)

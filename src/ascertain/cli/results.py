@@ -1,4 +1,4 @@
-"""Figures, tables and the report of a finished study."""
+"""The commands `figures` and `report`: the results of a finished study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -30,12 +30,12 @@ def figures(
     """Draw the paper's figures and tables from a study's results: PNG and PDF, or CSV and LaTeX."""
     from ascertain.analysis.artefacts import write_artefacts
 
-    def tell(name: str, left_out: str | None) -> None:
+    def on_progress(name: str, left_out: str | None) -> None:
         if left_out is not None:
             warn(f"{name}: {left_out}")
 
-    for path in write_artefacts(folder, names or None, out, on_progress=tell):
-        console.print(escape(str(path)), highlight=False, soft_wrap=True)
+    for path in write_artefacts(folder, names or None, out, on_progress=on_progress):
+        console.print(escape(str(path)), soft_wrap=True)
 
 
 @app.command(epilog="Example: `ascertain report paper-main`")
@@ -46,4 +46,4 @@ def report(
     """Write one self-contained HTML page about a study: findings, figures, tables, and all cells."""
     from ascertain.analysis.report import write_report
 
-    console.print(escape(str(write_report(folder, out).resolve())), highlight=False, soft_wrap=True)
+    console.print(escape(str(write_report(folder, out).resolve())), soft_wrap=True)

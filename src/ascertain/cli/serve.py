@@ -80,7 +80,6 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         console.print(
             f"Listening at http://{escape(shown)}:{listener.getsockname()[1]} — Ctrl+C ends it.",
-            highlight=False,
             soft_wrap=True,
         )
         _run(application, listener)
@@ -100,7 +99,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def limits_for(host: str, rate: float | None, names: list[str]) -> "Limits":
-    """Say what a server that listens at `host` refuses."""
+    """The limits of a server that listens at `host`."""
     from ascertain.serve.limits import LOOPBACK, Limits, is_loopback
 
     everywhere = host in ("0.0.0.0", "::")

@@ -1,4 +1,4 @@
-"""The options with which `diagnose` and `fit` are told about a user's table."""
+"""The options of `diagnose` and `fit` that describe a user's table."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,7 @@
 """One instance, step by step: what is known of it, what to measure next, what to predict meanwhile.
 
-A `Consultation` does not change: each step gives another one, so that a step can be taken back. It is plain
-data, which a page or a file can hold.
+A `Consultation` does not change: each step returns another one, so that a step can be undone. It can be
+written as plain data, which a page or a file can hold.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from pydantic import Field, ValidationError
 from ascertain._core.checks import spending_limit
 from ascertain._core.frames import listed, value_name
 from ascertain.errors import InputError
-from ascertain.estimator.advisor import Advice, Advisor
+from ascertain.estimator.advisor import Advisor
 from ascertain.models.files import Strict, first_finding
 from ascertain.tables.columns import LARGEST
 from ascertain.tables.encoding import Action
 
 Value = float | bool | str
-MOST_STEPS = 10_000  # in a file; more cannot be meant
+MOST_STEPS = 10_000  # in a file; more must be a mistake
 
 
 class Entry(Strict):
@@ -32,7 +32,7 @@ class Entry(Strict):
 
 @dataclass(frozen=True)
 class Option:
-    """An action that is not taken yet."""
+    """An action that was not taken yet."""
 
     action: str
     columns: tuple[str, ...]
@@ -45,10 +45,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Answer:
-    """What there is to say at a moment of a consultation."""
+    """The recommendation and the prediction at one step of a consultation."""
 
     recommended: str | None  # an action; None: to stop
-    why: str | None  # it is to stop: "policy", "budget" or "nothing left"
+    why: str | None  # the reason to stop: "policy", "budget" or "nothing left"
     options: tuple[Option, ...]  # the best first
     prediction: str
     probabilities: dict[str, float]
@@ -65,25 +65,15 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Consultation:
-    """What is known of one instance, and how it came to be known.
-
-    Parameters
-    ----------
-    advisor
-        What was fitted.
-    entries
-        The steps so far.
-    budget
-        What may be spent; None: what the policy was trained for.
-    """
+    """What is known of one instance, and in which steps it was entered."""
 
     advisor: Advisor
     entries: tuple[Entry, ...] = ()
-    budget: float | None = None
+    budget: float | None = None  # None: that which the policy was trained for
 
     @property
     def values(self) -> dict[str, Value]:
-        """All that is known, by column."""
+        """What is known, by column."""
         return {column: value for entry in self.entries for column, value in entry.values.items()}
 
     @property
@@ -93,24 +83,21 @@ class Consultation:
 
     @property
     def taken(self) -> tuple[Action, ...]:
-        """The actions that any value was entered of: they are paid for, and not offered again."""
-        values = self.values
-        return tuple(
-            a for a in self.advisor.encoding.actions if any(column in values for column in a.columns)
-        )
+        """The actions of which any value was entered: they are paid for, and not offered again."""
+        known = set(self.values)
+        return tuple(action for action in self.advisor.encoding.actions if known & set(action.columns))
 
     def enter(self, values: Mapping[str, Any]) -> "Consultation":
         """Add values by column, as typed or as numbers; raises an `InputError` where one cannot be used."""
-        encoding = self.advisor.encoding
-        known = self.values
-        read: dict[str, Value] = {}
-        for column, given in values.items():
-            if column in known:
-                raise InputError(
-                    f"{column!r} is known already, as {value_name(known[column])}; undo it first"
-                )
-            read[column] = encoding.parse(column, given if isinstance(given, str) else value_name(given))
+        read = {column: self.parse(column, value_name(value)) for column, value in values.items()}
         return self._with(Entry(values=read)) if read else self
+
+    def parse(self, column: str, text: str) -> Value:
+        """Read the value of a column that is not known yet."""
+        known = self.values
+        if column in known:
+            raise InputError(f"{column!r} is known already, as {value_name(known[column])}; undo it first")
+        return self.advisor.encoding.parse(column, text)
 
     def skip(self, action: str) -> "Consultation":
         """Note that an action cannot be taken now."""
@@ -130,13 +117,13 @@ class Consultation:
         return replace(self, entries=self.entries[:-1])
 
     def answer(self) -> Answer:
-        """Say what to measure next, and what to predict."""
-        advisor, encoding = self.advisor, self.advisor.encoding
+        """What to measure next, and what to predict."""
+        encoding = self.advisor.encoding
         x, available = encoding.transform(self._row())
         taken = {action.name for action in self.taken}
-        spent = sum(action.price for action in self.taken)
+        spent = float(sum(action.price for action in self.taken))
         closed = np.array([name in taken or name in self.skipped for name in encoding.action_names])
-        advisor = advisor if self.budget is None else advisor.at(self.budget)
+        advisor = self.advisor if self.budget is None else self.advisor.at(self.budget)
         advice, benefits = advisor.consult(x[0], available[0], spent, closed)
         budget = float(advisor.problem.budget)
         options = [
@@ -152,23 +139,41 @@ class Consultation:
             for place, action in enumerate(encoding.actions)
             if action.name not in taken
         ]
-        return _answer(advisor, advice, options, spent, budget, self._outside())
+        choice = int(advice.choice[0])
+        why = None
+        if choice == 0:
+            open_now = any(not option.skipped for option in options)
+            why = "nothing left" if not open_now else "policy" if advice.legal[0].any() else "budget"
+        classes, probabilities = self._classes, advice.probabilities[0].astype(float)
+        ranges = zip(advice.low[0].astype(float).tolist(), advice.high[0].astype(float).tolist(), strict=True)
+        return Answer(
+            recommended=None if choice == 0 else encoding.action_names[choice - 1],
+            why=why,
+            options=tuple(
+                sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
+            ),
+            prediction=classes[int(probabilities.argmax())],
+            probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
+            ranges=dict(zip(classes, ranges, strict=True)),
+            spent=spent,
+            budget=budget,
+            outside=tuple(column for column, value in self.values.items() if encoding.outside(column, value)),
+        )
 
     def course(self) -> tuple[dict[str, float], ...]:
-        """Give the class probabilities at the start and after each step."""
+        """The class probabilities at the start and after each step."""
         moments = [replace(self, entries=self.entries[:step]) for step in range(len(self.entries) + 1)]
         rows = np.concatenate([moment._row() for moment in moments])
         probabilities = self.advisor.track(*self.advisor.encoding.transform(rows))
-        classes = [str(each) for each in self.advisor.classes]
-        return tuple(dict(zip(classes, row, strict=True)) for row in probabilities.tolist())
+        return tuple(dict(zip(self._classes, row, strict=True)) for row in probabilities.tolist())
 
     def to_json(self) -> dict[str, Any]:
-        """Give the case as plain data."""
+        """The case as plain data."""
         return {"budget": self.budget, "entries": [entry.model_dump(mode="json") for entry in self.entries]}
 
     @classmethod
     def from_json(cls, advisor: Advisor, content: object) -> "Consultation":
-        """Read what `to_json` gave; every step is taken again, so what does not fit the model is refused."""
+        """Read what `to_json` wrote; every step is repeated, so what does not fit the model is refused."""
         try:
             case = Case.model_validate(content)
         except ValidationError as error:
@@ -188,9 +193,9 @@ class Consultation:
         # One row of objects is the quickest to encode.
         return np.array([[values.get(column.name) for column in self.advisor.encoding.columns]], object)
 
-    def _outside(self) -> tuple[str, ...]:
-        encoding = self.advisor.encoding
-        return tuple(column for column, value in self.values.items() if encoding.outside(column, value))
+    @property
+    def _classes(self) -> list[str]:
+        return [str(each) for each in self.advisor.classes]
 
 
 class Case(Strict):
@@ -198,36 +203,3 @@ class Case(Strict):
 
     budget: float | None = Field(default=None, ge=0, le=LARGEST)
     entries: list[Entry] = Field(default_factory=list, max_length=MOST_STEPS)
-
-
-def _answer(
-    advisor: Advisor,
-    advice: Advice,
-    options: list[Option],
-    spent: float,
-    budget: float,
-    outside: tuple[str, ...],
-) -> Answer:
-    choice = int(advice.choice[0])
-    classes = [str(each) for each in advisor.classes]
-    probabilities = advice.probabilities[0].astype(float)
-    why = None
-    if choice == 0:
-        open_now = [option for option in options if not option.skipped]
-        why = "nothing left" if not open_now else "policy" if advice.legal[0].any() else "budget"
-    return Answer(
-        recommended=None if choice == 0 else advisor.encoding.action_names[choice - 1],
-        why=why,
-        options=tuple(
-            sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
-        ),
-        prediction=classes[int(probabilities.argmax())],
-        probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
-        ranges={
-            name: (float(low), float(high))
-            for name, low, high in zip(classes, advice.low[0], advice.high[0], strict=True)
-        },
-        spent=float(spent),
-        budget=budget,
-        outside=outside,
-    )

@@ -1,11 +1,11 @@
-"""One case at the terminal: what to measure next, a value, what to measure next.
+"""A dialogue about one case at the terminal: a recommendation, the measured value, the next recommendation.
 
-A `Session` reads lines and prints answers; where the lines come from is the caller's business. A line is a
-value, `column=value` or a command.
+A `Session` reads lines and prints answers; the caller decides where lines come from. A line is a value,
+`column=value` or a command.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +19,7 @@ from ascertain.estimator.advisor import Advisor
 from ascertain.estimator.consultation import Answer, Consultation, Option, Value
 from ascertain.tables.columns import Column
 
-Ask = Callable[[str], str]  # gives the line that answers a prompt; EOFError at the end of all lines
+Ask = Callable[[str], str]  # returns the line that answers a prompt; EOFError at the end of all lines
 
 _RUNNERS_UP = 4
 _HELP = (
@@ -28,7 +28,7 @@ _HELP = (
     ("skip, skip NAME", "it cannot be measured now"),
     ("undo", "take the last step back"),
     ("list", "everything that can be measured"),
-    ("save FILE", "keep the case, to go on with --case FILE"),
+    ("save FILE", "keep the case, to continue with --case FILE"),
     ("stop", "end with the prediction"),
 )
 _WHY = {
@@ -39,10 +39,9 @@ _WHY = {
 
 
 def read_case(advisor: Advisor, path: Path, budget: float | None) -> Consultation:
-    """Read a case that `save` has written; a budget that is given replaces its own."""
+    """Read a case that `save` has written; a given budget replaces the saved one."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        case = Consultation.from_json(advisor, content)
+        case = Consultation.from_json(advisor, json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -53,64 +52,51 @@ def read_case(advisor: Advisor, path: Path, budget: float | None) -> Consultatio
 
 
 class Session:
-    """A consultation at the terminal.
-
-    Parameters
-    ----------
-    case
-        What is known at the beginning.
-    ask
-        Gives the line that answers a prompt, or raises an `EOFError`.
-    console
-        Where to print.
-    saved
-        The file that holds the case as it is, if there is one.
-    """
+    """A consultation that starts with `case`; the file `saved` contains that case, if there is one."""
 
     def __init__(self, case: Consultation, ask: Ask, console: Console, saved: Path | None = None):
         self.case = case
         self.saved = saved
         self._ask = ask
         self._console = console
-        self._kept = case  # as of the last save
+        self._last_saved = case
+        self._columns: dict[str, Column] = {each.name: each for each in case.advisor.encoding.columns}
 
     @property
     def unsaved(self) -> bool:
-        """Whether anything was entered that no file holds."""
-        return self.case.entries != self._kept.entries
+        """Whether anything was entered since the case was saved."""
+        return self.case.entries != self._last_saved.entries
 
     def run(self) -> Consultation:
         """Ask and answer until the user stops; an `EOFError` or an interruption is the caller's to catch."""
         self._print("[dim]Type a value, or help.[/]")
         try:
             for column in self.case.advisor.encoding.known:
-                if column not in self.case.values:
-                    self._ask_known(column)
+                if column not in self.case.values and (value := self._ask_value(column)) is not None:
+                    self.case = self.case.enter({column: value})
             while True:
                 with self._console.status("Thinking"):
                     answer = self.case.answer()
                 self._show(answer)
-                self._take(answer)
+                self._ask_step(answer)
         except _Stop:
             return self.case
 
-    def _take(self, answer: Answer) -> None:
+    def _ask_step(self, answer: Answer) -> None:
         """Ask until something has changed."""
-        option = next((each for each in answer.options if each.action == answer.recommended), None)
-        while True:
+        option = _recommended(answer)
+        before = self.case
+        while self.case is before:
             line = self._ask(self._prompt(option)).strip()
             word, _, rest = line.partition(" ")
             if word.casefold() == "stop" and not rest:
                 raise _Stop
-            before = self.case
             try:
-                self._obey(word.casefold(), rest.strip(), line, answer, option)
+                self._execute(word.casefold(), rest.strip(), line, answer, option)
             except (InputError, OSError) as error:
-                self._print(f"[red]{escape(str(error))}[/]")
-            if self.case is not before:
-                return
+                self._print_error(error)
 
-    def _obey(self, word: str, rest: str, line: str, answer: Answer, option: Option | None) -> None:
+    def _execute(self, word: str, rest: str, line: str, answer: Answer, option: Option | None) -> None:
         match word:
             case "" if option is None or len(self._usable(option)) == 1:
                 self._print("[dim]Type a value, skip, stop or help.[/]")
@@ -120,34 +106,32 @@ class Session:
                 self._show_options(answer)
             case "undo" if not rest:
                 self.case = self.case.undo()
+            case "skip" if rest:
+                self.case = self.case.skip(_match_name(rest, self.case.advisor.encoding.action_names))
+            case "skip" if option is not None:
+                self.case = self.case.skip(option.action)
             case "skip":
-                self._skip(rest, option)
+                raise InputError("nothing is recommended that could be skipped; name an action: skip NAME")
             case "save":
                 self._save(rest)
             case _:
                 self._enter(line, option)
 
-    def _skip(self, name: str, option: Option | None) -> None:
-        if name:
-            self.case = self.case.skip(_meant(name, self.case.advisor.encoding.action_names))
-        elif option is not None:
-            self.case = self.case.skip(option.action)
-        else:
-            raise InputError("nothing is recommended that could be skipped; name an action: skip NAME")
-
     def _enter(self, line: str, option: Option | None) -> None:
-        named = _assignment(line, [column.name for column in self.case.advisor.encoding.columns])
+        named = _assignment(line, list(self._columns))
         if named is not None:
             self._add(*named)
         elif option is None:
-            raise InputError(f"{line!r} is neither a command nor name=value; type help to see what there is")
+            raise InputError(
+                f"{line!r} is neither a command nor name=value; type help for a list of commands"
+            )
         elif len(self._usable(option)) > 1:
             self._ask_panel(line, option)
         else:
             try:
                 self._add(self._usable(option)[0], line)
             except InputError as error:
-                raise InputError(_with_hint(str(error), line, self.case)) from error
+                raise InputError(_with_hint(str(error), line, list(self._columns))) from error
 
     def _ask_panel(self, line: str, option: Option) -> None:
         """Take the first value of a panel as typed, and ask for the others."""
@@ -170,19 +154,11 @@ class Session:
             raise InputError(f"nothing of {option.action!r} was entered; type skip if it cannot be measured")
         self.case = self.case.enter(values)
 
-    def _ask_known(self, column: str) -> None:
-        value = self._ask_value(column)
-        if value is not None:
-            self.case = self.case.enter({column: value})
-
     def _ask_value(self, column: str) -> Value | None:
-        """Ask for one column until the answer can be used; empty: it was not measured."""
-        while True:
-            hint = f"{column}, {self._column(column).allowed}; empty if not known"
-            line = self._ask(f"{hint} > ").strip()
-            if not line:
-                return None
-            if line not in (self._column(column).categories or ()):
+        """Ask for one column until the answer can be used; None if it is left empty."""
+        allowed, categories = self._columns[column].allowed, self._columns[column].categories or ()
+        while line := self._ask(f"{column}, {allowed}; empty if not known > ").strip():
+            if line not in categories:
                 if line.casefold() == "stop":
                     raise _Stop
                 if line.casefold() in ("help", "?"):
@@ -191,29 +167,29 @@ class Session:
             try:
                 value = self._checked(column, line)
             except InputError as error:
-                self._print(f"[red]{escape(str(error))}[/]")
+                self._print_error(error)
                 continue
             if value is not None:
                 return value
+        return None
 
     def _add(self, column: str, text: str) -> None:
-        """Enter what was typed for a column, unless it is unusual and not meant so."""
+        """Enter what was typed for a column, unless it is unusual and the user does not confirm it."""
         value = self._checked(column, text)
         if value is not None:
             self.case = self.case.enter({column: value})
 
     def _checked(self, column: str, text: str) -> Value | None:
-        """Read a value; None if it is outside what training had, and not meant so."""
-        known = self.case.values
-        if column in known:
-            raise InputError(f"{column!r} is known already, as {value_name(known[column])}; undo it first")
-        value = self.case.advisor.encoding.parse(column, text)
+        """Read a value; None if it was not met in training and the user does not confirm it."""
+        value = self.case.parse(column, text)
         if not self.case.advisor.encoding.outside(column, value):
             return value
-        unusual = f"{value_name(value)} is unusual: {column!r} takes {self._column(column).allowed}."
+        unusual = f"{value_name(value)} is unusual: {column!r} takes {self._columns[column].allowed}."
         self._print(f"[yellow]{escape(unusual)}[/]")
-        sure = self._ask("Use it anyway? y/N > ").strip().casefold() in ("y", "yes")
-        return value if sure else None
+        return value if self._confirmed("Use it anyway?") else None
+
+    def _confirmed(self, question: str) -> bool:
+        return self._ask(f"{question} y/N > ").strip().casefold() in ("y", "yes")
 
     def _save(self, name: str) -> None:
         if not name:
@@ -221,64 +197,49 @@ class Session:
         path = Path(name).expanduser()
         if path.is_dir():
             raise InputError(f"{path} is a folder; name a file")
-        if path.exists() and path != self.saved:
-            sure = self._ask(f"{path} is there already. Replace it? y/N > ").strip().casefold()
-            if sure not in ("y", "yes"):
-                return
+        if path.exists() and path != self.saved and not self._confirmed(f"{path} exists. Replace it?"):
+            return
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(self.case.to_json(), indent=2) + "\n", encoding="utf-8")
-        self.saved, self._kept = path, self.case
+        self.saved, self._last_saved = path, self.case
         self._print(f"Saved in {escape(str(path))}.")
 
     def _prompt(self, option: Option | None) -> str:
         if option is None:
             return "> "
-        column = self._column(self._usable(option)[0])
+        column = self._columns[self._usable(option)[0]]
         panel = "" if option.columns == (option.action,) else f"{option.action}: "
         return f"{panel}{column.name}, {column.allowed} > "
 
     def _usable(self, option: Option) -> list[str]:
-        """Give the columns of an action that can be entered: not those that training never had."""
-        measured = [each for each in option.columns if self._column(each).kind != "empty"]
+        """The columns of an action that can be entered: not those that were empty in training."""
+        measured = [each for each in option.columns if self._columns[each].kind != "empty"]
         return measured or list(option.columns)
 
-    def _column(self, name: str) -> Column:
-        return next(column for column in self.case.advisor.encoding.columns if column.name == name)
-
     def _show(self, answer: Answer) -> None:
-        """Print where the case stands."""
-        self._print("")
-        values = self.case.values
-        known = ", ".join(f"{column} {value_name(value)}" for column, value in values.items())
-        grid = Table.grid(padding=(0, 2))
-        grid.add_row("[dim]Known[/]", escape(known) or "nothing yet")
+        """Print what is known, what is predicted, and what to measure next."""
+        known = ", ".join(f"{column} {value_name(value)}" for column, value in self.case.values.items())
+        facts = {"Known": escape(known) or "nothing yet"}
         if self.case.skipped:
-            grid.add_row("[dim]Skipped[/]", escape(", ".join(self.case.skipped)))
+            facts["Skipped"] = escape(", ".join(self.case.skipped))
         if answer.outside:
-            grid.add_row(
-                "[dim]Unusual[/]", f"[yellow]{escape(', '.join(answer.outside))}[/] (not met in training)"
-            )
-        grid.add_row("[dim]Prediction[/]", prediction_text(answer))
-        grid.add_row("[dim]Budget[/]", f"{answer.left:g} left of {answer.budget:g}; {answer.spent:g} spent")
-        self._console.print(grid, highlight=False)
-        self._show_advice(answer)
-
-    def _show_advice(self, answer: Answer) -> None:
-        if answer.recommended is None:
+            facts["Unusual"] = f"[yellow]{escape(', '.join(answer.outside))}[/] (not met in training)"
+        facts["Prediction"] = prediction_text(answer)
+        facts["Budget"] = f"{answer.left:g} left of {answer.budget:g}; {answer.spent:g} spent"
+        self._print("")
+        self._print_grid((f"[dim]{label}[/]", text) for label, text in facts.items())
+        option = _recommended(answer)
+        if option is None:
             reason = _WHY[answer.why or "policy"]
             self._print(f"[bold green]Stop here:[/] {reason}. [dim](stop, or name=value)[/]")
             return
-        option = next(each for each in answer.options if each.action == answer.recommended)
-        panel = (
-            "" if option.columns == (option.action,) else f" [dim]({escape(', '.join(option.columns))})[/]"
-        )
+        names = ", ".join(option.columns)
+        panel = "" if option.columns == (option.action,) else f" [dim]({escape(names)})[/]"
         self._print(
             f"[bold green]Measure next:[/] [bold]{escape(option.action)}[/]{panel}, cost {option.cost:g}; "
-            f"{_benefit(option)}"
+            f"expected to tell {option.benefit:.3f} bits about the class"
         )
-        others = [
-            each for each in answer.options if each is not option and each.affordable and not each.skipped
-        ]
+        others = [each for each in answer.options if each.affordable and not each.skipped and each != option]
         if others:
             shown = ", ".join(f"{each.action} ({each.cost:g})" for each in others[:_RUNNERS_UP])
             more = f" and {len(others) - _RUNNERS_UP} more" if len(others) > _RUNNERS_UP else ""
@@ -292,18 +253,24 @@ class Session:
         self._console.print(printed, highlight=False)
 
     def _show_help(self) -> None:
-        grid = Table.grid(padding=(0, 2))
-        for command, text in _HELP:
-            grid.add_row(f"[bold]{escape(command)}[/]", text)
-        self._console.print(grid, highlight=False)
+        self._print_grid((f"[bold]{escape(command)}[/]", text) for command, text in _HELP)
         self._print("[dim]A value that reads like a command is typed as name=value.[/]")
+
+    def _print_grid(self, rows: Iterable[tuple[str, str]]) -> None:
+        grid = Table.grid(padding=(0, 2))
+        for row in rows:
+            grid.add_row(*row)
+        self._console.print(grid, highlight=False)
+
+    def _print_error(self, error: Exception) -> None:
+        self._print(f"[red]{escape(str(error))}[/]")
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True)
 
 
 class _Stop(Exception):  # noqa: N818
-    """The user has had enough."""
+    """The user ends the session."""
 
 
 def prediction_text(answer: Answer) -> str:
@@ -318,8 +285,8 @@ def prediction_text(answer: Answer) -> str:
     return texts[0] if len(likeliest) == 2 else "\n".join(texts)
 
 
-def _benefit(option: Option) -> str:
-    return f"expected to tell {option.benefit:.3f} bits about the class"
+def _recommended(answer: Answer) -> Option | None:
+    return next((each for each in answer.options if each.action == answer.recommended), None)
 
 
 def _assignment(line: str, columns: list[str]) -> tuple[str, str] | None:
@@ -331,19 +298,18 @@ def _assignment(line: str, columns: list[str]) -> tuple[str, str] | None:
     return None
 
 
-def _meant(name: str, names: tuple[str, ...]) -> str:
-    """Give the name that a person means, in capitals or not."""
+def _match_name(name: str, names: tuple[str, ...]) -> str:
+    """Find a name, in capitals or not."""
     alike = [each for each in names if each == name] or [n for n in names if n.casefold() == name.casefold()]
     if not alike:
         raise InputError(f"there is no action {name!r}; {nearest(name, names)}")
     return alike[0]
 
 
-def _with_hint(message: str, line: str, case: Consultation) -> str:
-    """Add which column may be meant, where a line looks like `name=value`."""
+def _with_hint(message: str, line: str, columns: list[str]) -> str:
+    """Suggest a column where a line looks like `name=value`."""
     for mark in ("=", ":"):
         name, found, _ = line.partition(mark)
         if found and name.strip():
-            columns = [column.name for column in case.advisor.encoding.columns]
             return f"there is no column {name.strip()!r}; {nearest(name.strip(), columns)}"
     return f"{message}; or type help"

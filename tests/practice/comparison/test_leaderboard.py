@@ -1,0 +1,196 @@
+"""Candidates are compared fairly, and the best is chosen on rows that are not reported on."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ascertain import restoration
+from ascertain.errors import InputError
+from ascertain.evaluation.curves import curve_budgets, evaluate
+from ascertain.practice.comparison.leaderboard import (
+    DEFAULTS,
+    RESTORER,
+    Candidate,
+    FittedCandidate,
+    Leaderboard,
+    as_classifier,
+    check_candidates,
+    rank,
+    stages,
+)
+from ascertain.practice.comparison.scoring import score
+from tests.fitted import BUDGET, CANDIDATES, fitted
+
+
+def test_stages_are_shown_in_order_and_the_predictor_is_fitted_once() -> None:
+    _, _, shown = fitted()
+    names = stages(CANDIDATES, "hotdeck")
+    assert [text for text in shown if text in names] == names
+    assert len(shown) == 2 * len(names)
+    assert all(text.endswith(" s") for text in shown[1::2])
+
+
+def test_candidates_share_predictor_and_restorer() -> None:
+    _, board, _ = fitted()
+    first, second = (each.advisor for each in board.candidates)
+    assert first.predictor is second.predictor
+    assert first.restorer is second.restorer
+
+
+def test_a_panel_that_reaches_the_blood_is_chosen_on_rows_that_are_not_reported() -> None:
+    _, board, _ = fitted()
+    assert board.ranked_by == "dr"
+    first, second = (each.validation_score("dr") for each in board.candidates)
+    assert first.estimate >= second.estimate
+    assert board.best.score(BUDGET, "dr").estimate > 0.9  # the class is made of the blood panel
+    assert board.best.test_scores["n_rows"].unique().tolist() == [60]
+    assert board.best.validation_scores["n_rows"].unique().tolist() == [36]
+
+
+def test_where_rows_have_all_that_is_chosen_the_estimates_agree() -> None:
+    _, board, _ = fitted()
+    for each in board.candidates:
+        found = [each.score(BUDGET, estimator).estimate for estimator in ("dr", "ipw", "restricted")]
+        np.testing.assert_allclose(found, found[0], atol=1e-6)
+
+
+def test_nothing_bought_is_the_same_for_all_and_worse() -> None:
+    _, board, _ = fitted()
+    nothing = {
+        each.score(0.0, estimator).estimate for each in board.candidates for estimator in ("dr", "restricted")
+    }
+    assert max(nothing) - min(nothing) < 1e-6
+    assert board.best.score(BUDGET, "restricted").estimate > max(nothing) + 0.1
+
+
+def test_rows_as_they_are_score_as_the_plain_evaluation_says() -> None:
+    data, board, _ = fitted()
+    advisor = board.best.advisor
+    plain = evaluate(advisor.policy, advisor.problem, data.test, advisor.predictor, budgets=[BUDGET])
+    for metric in ("auroc", "f1", "log_loss", "mean_cost"):
+        assert board.best.score(BUDGET, "restricted", metric).estimate == pytest.approx(
+            plain[metric][0], abs=1e-6
+        )
+    found = board.best.score(BUDGET, "restricted")
+    assert found.low < found.estimate < found.high
+
+
+def test_too_few_rows_leave_only_the_rows_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object, **named: object) -> None:
+        raise InputError("too few rows")
+
+    data, board, _ = fitted()
+    monkeypatch.setattr("ascertain.practice.comparison.scoring.evaluate_incomplete", refuse)
+    found = score(board.best.advisor, data.test, board.budgets, board.budgets, resamples=10, seed=0)
+    assert set(found["estimator"]) == {"restricted"}
+
+
+def fitted_candidate(name: str, *, width: float = 0.0, **estimates: float) -> FittedCandidate:
+    rows = [
+        {
+            "budget": 1.0,
+            "estimator": estimator,
+            "metric": "auroc",
+            "estimate": value,
+            "low": value - width,
+            "high": value + width,
+        }
+        for estimator, value in estimates.items()
+    ]
+    frame = pd.DataFrame(rows).assign(effective_rows=40.0, n_rows=60)
+    return FittedCandidate(Candidate(name, "s", "restored"), fitted()[1].best.advisor, 0.0, frame, frame)
+
+
+def ranking(*candidates: FittedCandidate) -> tuple[list[str], str | None]:
+    board = rank(candidates, (0.0, 1.0))
+    return [each.candidate.method for each in board.candidates], board.ranked_by
+
+
+def test_the_best_estimate_that_there_is_decides_by_its_lower_end() -> None:
+    one = fitted_candidate("one", dr=0.7, ipw=0.9, restricted=0.6)
+    two = fitted_candidate("two", dr=0.8, ipw=0.5, restricted=0.5)
+    assert ranking(one, two) == (["two", "one"], "dr")
+    unsure = fitted_candidate("unsure", width=0.2, dr=0.85)
+    assert ranking(unsure, one, two) == (["two", "one", "unsure"], "dr")
+
+
+def test_a_policy_that_no_row_can_be_followed_through_is_not_chosen_if_another_can() -> None:
+    one = fitted_candidate("one", dr=0.6, restricted=0.5)
+    blind = fitted_candidate("blind", dr=np.nan, restricted=0.9)
+    blinder = fitted_candidate("blinder", dr=np.nan, restricted=0.95)
+    assert ranking(blind, one, blinder) == (["one", "blinder", "blind"], "dr")
+    assert ranking(blind, blinder) == (["blinder", "blind"], "restricted")
+
+
+def test_without_any_estimate_the_order_stays() -> None:
+    none = [fitted_candidate(name, dr=np.nan, restricted=np.nan) for name in ("b", "a")]
+    assert ranking(*none) == (["b", "a"], None)
+    equal = [fitted_candidate(name, dr=0.5) for name in ("b", "a")]
+    assert ranking(*equal) == (["b", "a"], "dr")
+
+
+def test_estimates_beyond_one_are_cut_off() -> None:
+    assert fitted_candidate("one", dr=1.1).score(1.0, "dr").high == 1.0
+
+
+def test_the_report_uses_one_estimate_for_all() -> None:
+    one, blind = (
+        fitted_candidate("one", dr=0.7, restricted=0.6),
+        fitted_candidate("two", dr=np.nan, restricted=0.5),
+    )
+    board = Leaderboard((one, blind), "dr", (0.0, 1.0))
+    assert (board.common_estimator, board.best_candidates_estimator) == ("restricted", "dr")
+    assert Leaderboard((blind, one), "dr", (0.0, 1.0)).best_candidates_estimator == "restricted"
+    assert Leaderboard((one,), "dr", (1.0,)).common_estimator == "dr"
+
+
+def test_budgets_rise_from_nothing_to_all() -> None:
+    assert curve_budgets(np.ones(3), 2.0) == (0.0, 1.0, 2.0)
+    assert curve_budgets(np.array([0.5]), 2.0) == (0.0, 0.5, 1.0, 1.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "restorer", "message"),
+    [
+        (Candidate("gdsf", "s", "restored"), "pvae", "did you mean 'gdfs'"),
+        (Candidate("gdfs", "sm", "restored"), "pvae", "gdfs has the state variant 's'"),
+        (Candidate("gdfs", "s", "dropped"), "pvae", "no treatment is called 'dropped'"),
+        (Candidate("gdfs", "s", "restored"), "vae", "no restorer is called 'vae'; did you mean 'pvae'"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_is_fitted(
+    candidate: Candidate, restorer: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        check_candidates([candidate], restorer, "low")
+
+
+def test_restorers_that_cannot_be_saved_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = dataclasses.replace(restoration.get("pvae"), stored=False)
+    monkeypatch.setattr(restoration, "get", lambda name: part)
+    with pytest.raises(InputError, match="the restorer 'pvae' cannot be saved with a model"):
+        check_candidates(DEFAULTS, "pvae", "low")
+
+
+def test_models_that_keep_rows_are_warned_about() -> None:
+    assert check_candidates(DEFAULTS, RESTORER, "standard") == []
+    warnings = check_candidates([Candidate("aaco", "s", "restored")], "hotdeck", "low")
+    assert [text.split(" keeps")[0] for text in warnings] == ["aaco", "the hot deck"]
+
+
+def test_names_tell_candidates_apart() -> None:
+    assert len({each.name for each in DEFAULTS}) == len(DEFAULTS)
+    assert Candidate("jafa", "sm", "restricted").name == "JAFA (s,m) restricted"
+
+
+def test_the_classifier_predicts_as_the_advisor_does() -> None:
+    data, board, _ = fitted()
+    model = as_classifier(data, board)
+    rows = data.table.columns.iloc[:5]
+    expected = board.best.advisor.predict(*data.encoding.transform(rows))
+    np.testing.assert_allclose(model.predict_proba(rows), expected)
+    assert model.get_params()["method"] == board.best.candidate.method
+    assert (model.restorer, model.effort) == ("hotdeck", "low")
+    assert list(model.classes_) == ["no", "yes"]

@@ -1,0 +1,65 @@
+"""What is said about a comparison follows from its numbers."""
+
+import numpy as np
+import pytest
+
+from ascertain.practice.comparison.leaderboard import Leaderboard
+from ascertain.practice.comparison.scoring import Score
+from ascertain.practice.comparison.summary import choice_sentences, score_text
+from tests.fitted import fitted
+
+from .test_leaderboard import fitted_candidate
+
+
+def said(board: Leaderboard) -> str:
+    return " ".join(choice_sentences(fitted()[0], board))
+
+
+def test_scores_come_with_intervals_or_with_the_reason_for_none() -> None:
+    assert score_text(Score(0.8, 0.75, 0.86, 40.0)) == "0.800 (0.750 to 0.860)"
+    assert score_text(Score(np.nan, np.nan, np.nan, 12.3)) == "too few rows (12)"
+    assert score_text(Score(np.nan, np.nan, np.nan, np.nan)) == "too few rows"
+
+
+def test_the_choice_and_the_rows_behind_it_are_named() -> None:
+    words = said(fitted()[1])
+    assert "was chosen on 36 validation rows" in words
+    assert "(lower end of the 95% interval, doubly robust estimate)" in words
+    assert "60 test rows that were used neither for training nor for choosing" in words
+    assert "as they are" not in words
+
+
+@pytest.mark.parametrize(
+    ("panel", "verdict"),
+    [(0.5, "the intervals do not overlap"), (0.9, "do not show that a policy is better")],
+)
+def test_a_policy_must_be_better_than_one_panel_for_all(panel: float, verdict: str) -> None:
+    ours, panels = (
+        fitted_candidate("gdfs", dr=0.9, restricted=0.9),
+        fitted_candidate("static", dr=panel, restricted=0.5),
+    )
+    assert verdict in said(Leaderboard((ours, panels), "dr", (0.0, 1.0)))
+    enough = "the same panel for everybody is enough"
+    assert enough in said(Leaderboard((panels, ours), "dr", (0.0, 1.0)))
+    assert enough not in said(Leaderboard((panels,), "dr", (0.0, 1.0)))
+    unchecked = fitted_candidate("gdfs", restricted=0.4)
+    assert enough not in said(Leaderboard((panels, unchecked), "dr", (0.0, 1.0)))
+
+
+def test_scores_of_rows_as_they_are_come_with_a_caveat() -> None:
+    blind = fitted_candidate("gdfs", dr=np.nan, restricted=0.9)
+    words = said(Leaderboard((blind, fitted_candidate("dime", restricted=0.8)), "restricted", (0.0, 1.0)))
+    assert "(lower end of the 95% interval, rows as they are)" in words
+    assert "may be too low or too high for a policy that can buy everything" in words
+
+
+def test_policies_that_cannot_be_followed_are_named() -> None:
+    board = Leaderboard(
+        (fitted_candidate("gdfs", dr=0.7), fitted_candidate("dime", restricted=0.9)), "dr", (0.0, 1.0)
+    )
+    assert "DIME restored could not be chosen: in fewer than 30 rows" in said(board)
+
+
+def test_without_a_comparison_it_says_so() -> None:
+    nothing = [fitted_candidate(name, restricted=np.nan) for name in ("gdfs", "dime")]
+    assert "do not allow any comparison" in said(Leaderboard(tuple(nothing), None, (0.0, 1.0)))

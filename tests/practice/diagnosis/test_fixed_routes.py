@@ -1,0 +1,58 @@
+"""Fixed routes on tables where we know which column is worth buying."""
+
+import numpy as np
+import pytest
+
+from ascertain import Problem
+from ascertain.practice.diagnosis.fixed_routes import FixedRoutes, find_routes
+
+NAMES = ("noise", "good", "other", "more")
+
+
+def look(rate: float, *, informative: bool, n: int = 1200) -> FixedRoutes:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 4))
+    y = (x[:, 1] > 0).astype(np.int64) if informative else rng.integers(0, 2, n)
+    available = rng.random(x.shape) >= rate
+    problem = Problem(np.eye(4), np.ones(4), 1, 2, action_names=NAMES)
+    found = find_routes(np.where(available, x, 0.0), available, y, problem)
+    assert isinstance(found, FixedRoutes)
+    return found
+
+
+def test_the_column_that_decides_is_found_on_complete_rows() -> None:
+    found = look(0.0, informative=True)
+    assert found.scored_on == "complete"
+    assert found.best == ("good",)
+    assert found.best_score > 0.95  # the rule itself is right everywhere
+    # The three others know nothing: macro-F1 of a guess is at most a half, up to noise.
+    assert found.mean_score < (1 + 3 * (0.5 + found.noise)) / 4
+    assert found.routes == 4
+    assert found.overlap == 0  # different single actions share nothing
+
+
+def test_it_is_found_on_restored_rows_too_but_looks_worse() -> None:
+    # Half of the values of `good` are a stranger's: the rule is right in half of the rows, and by chance in
+    # half of the others.
+    found = look(0.5, informative=True)
+    assert found.scored_on == "restored"
+    assert found.best == ("good",)
+    assert found.best_score == pytest.approx(0.75, abs=2 * found.noise)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_nothing_is_gained_where_there_is_nothing_to_know(rate: float) -> None:
+    found = look(rate, informative=False)
+    assert found.best_score < 0.5 + 2 * found.noise
+
+
+def test_too_few_rows_or_no_choice_are_explained() -> None:
+    rng = np.random.default_rng(0)
+    x, here = rng.normal(size=(300, 2)), np.ones((300, 2), bool)
+    y = np.arange(300) % 2
+    everything = Problem(np.eye(2), np.ones(2), 2, 2)
+    assert find_routes(x, here, y, everything) == (
+        "only one set of actions is possible within the budget, so there is nothing to choose"
+    )
+    few = find_routes(x[:100], here[:100], y[:100], everything)
+    assert few == "this needs 200 rows, and 20 of each class; there are 100, and 50 of the rarest class"

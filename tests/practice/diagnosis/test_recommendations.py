@@ -1,0 +1,191 @@
+"""The rules of advice, each with findings that call for it and findings that do not."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from ascertain.practice.diagnosis import recommendations as rules
+from ascertain.practice.diagnosis.findings import Findings
+from ascertain.practice.diagnosis.fixed_routes import FixedRoutes
+from ascertain.practice.diagnosis.holes import Holes, LabelSign, Little, ValueSign
+from ascertain.practice.diagnosis.profile import TableProfile
+from ascertain.practice.diagnosis.recommendations import Recommendation, choose_treatment, recommend
+from ascertain.practice.diagnosis.support import Spread, Steps, Support
+
+PLENTY = Spread(900, 1000, 1100)
+
+HOLES = Holes(
+    rate=0.5,
+    cells=0.5,
+    missing={"a": 0.5, "b": 0.5},
+    rows_by_actions=(1000, 2000, 1000),
+    patterns=4,
+    commonest=(),
+    label_signs=(),
+    label_comparisons=2,
+    value_signs=(),
+    value_comparisons=2,
+    little=None,
+)
+SUPPORT = Support(
+    rows=4000,
+    actions=10,
+    budget=3.0,
+    steps=Steps(3, 3, 3, 3.0),
+    depths=(),
+    expected_path=500.0,
+    expected_complete=4000 * 0.5**10,
+    complete=4,
+    complete_by_class={"no": 3, "yes": 1},
+    paths=PLENTY,
+    paths_rarest_class=PLENTY,
+    rarest_class="yes",
+    unsupported_paths=0.0,
+    pairs_apart=(),
+    unaffordable=(),
+    complete_affordable=4,
+)
+NO_HOLES = replace(HOLES, rate=0.0, missing={"a": 0.0, "b": 0.0})
+COMPLETE = replace(SUPPORT, complete=3800, complete_by_class={"no": 3000, "yes": 800})
+LABEL = LabelSign("a", {"no": 0.25, "yes": 0.75}, 1e-9)
+ROUTES = FixedRoutes("restored", 1000, 900, 300, ("a", "b"), 0.8, 0.6, 0.5, 0.2, 0.1, 0.04)
+
+
+@pytest.mark.parametrize(
+    ("support", "holes", "treatment"),
+    [
+        (SUPPORT, HOLES, "restored"),
+        (SUPPORT, NO_HOLES, "complete"),
+        (replace(SUPPORT, steps=Steps(1, 1, 1, 1.0)), HOLES, "restricted"),
+        (COMPLETE, HOLES, "complete rows"),
+        (replace(COMPLETE, complete_by_class={"no": 3770, "yes": 30}), HOLES, "restored"),
+    ],
+)
+def test_the_treatment_follows_from_budget_and_complete_rows(
+    support: Support, holes: Holes, treatment: str
+) -> None:
+    assert choose_treatment(support, holes) == treatment
+    assert treatment.split()[0] in str(rules.on_treatment(support, holes)).replace("as it is", "complete")
+
+
+def test_the_treatment_cites_the_numbers() -> None:
+    text = rules.on_treatment(SUPPORT, HOLES).text
+    assert "buys 3 acquisitions" in text
+    assert "1,000 rows of your table" in text
+    assert "900 to 1,100" in text
+    assert "all 10 actions together by 4 rows" in text
+
+
+def said(found: Iterable[Recommendation]) -> str:
+    return " ".join(f"{each.title}: {each.text}" for each in found)
+
+
+def test_complete_rows_are_warned_of_with_the_theorem_in_numbers() -> None:
+    text = said(rules.on_training(SUPPORT, HOLES))
+    assert "leaves 4 of 4,000" in text
+    assert "4,000 * (1 - 0.50)^10 = 3.9" in text
+    assert "random part" not in text
+    assert "not a random part" in said(rules.on_training(SUPPORT, replace(HOLES, label_signs=(LABEL,))))
+    assert "Do not keep complete rows only" not in said(rules.on_training(COMPLETE, HOLES))
+
+
+@pytest.mark.parametrize(
+    ("support", "words"),
+    [
+        (SUPPORT, "4 complete rows only"),
+        (COMPLETE, "try (s, m) as well"),
+        (replace(SUPPORT, steps=Steps(1, 1, 1, 1.0)), "worth the same whatever else a row lacks"),
+    ],
+)
+def test_the_state_follows_from_complete_rows(support: Support, words: str) -> None:
+    assert words in said(rules.on_training(support, HOLES))
+
+
+@pytest.mark.parametrize(
+    ("support", "holes", "yes", "words"),
+    [
+        (SUPPORT, HOLES, 24, "'yes' (24 rows) are too few"),
+        (SUPPORT, HOLES, 4, "'yes' (4 rows) cannot even be split"),
+        (
+            replace(SUPPORT, paths=Spread(0, 7, 50), unsupported_paths=0.25),
+            HOLES,
+            500,
+            "supported by 7 rows (median)",
+        ),
+        (replace(SUPPORT, paths_rarest_class=Spread(0, 3, 9)), HOLES, 500, "of the class 'yes' by 3"),
+        (SUPPORT, replace(HOLES, missing={"a": 0.99, "b": 0.5}), 500, "Hardly any row has 'a' (40 rows)."),
+        (replace(SUPPORT, pairs_apart=(("a", "b"),)), HOLES, 500, "'a' with 'b'"),
+        (
+            replace(SUPPORT, unaffordable=("b",), complete_affordable=70),
+            HOLES,
+            500,
+            "Without them 70 of 4,000 rows are complete, instead of 4",
+        ),
+    ],
+)
+def test_too_few_rows_are_counted(support: Support, holes: Holes, yes: int, words: str) -> None:
+    (found,) = rules.on_rows(support, holes, {"no": 500, "yes": yes})
+    assert words in found.text
+
+
+def test_enough_rows_are_not_mentioned() -> None:
+    assert list(rules.on_rows(SUPPORT, HOLES, {"no": 25, "yes": 25})) == []
+
+
+@pytest.mark.parametrize(
+    ("holes", "words"),
+    [
+        (
+            replace(HOLES, label_signs=(LABEL,)),
+            "1 of 2 actions were measured more often in some classes, most of all 'a' (in 25% of 'no' and",
+        ),
+        (
+            replace(HOLES, value_signs=(ValueSign("a", "b", 0.2, 1e-6),)),
+            "rows without 'a' have smaller values of 'b', AUROC 0.80",
+        ),
+        (replace(HOLES, little=Little(90.0, 30, 1e-9, 500)), "Little's test has p < 0.001"),
+        (HOLES, "Nothing in the table speaks against"),
+    ],
+)
+def test_signs_about_the_mechanism_are_cited(holes: Holes, words: str) -> None:
+    text = said(rules.on_missingness(holes))
+    assert words in text
+    assert ("What was measured tells the class" in text) == bool(holes.label_signs)
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "words"),
+    [(0.2, "beats the set 'a' and 'b'"), (0.01, "hardly matters"), (0.03, "so few rows do not show")],
+)
+def test_fixed_sets_are_the_yardstick(sensitivity: float, words: str) -> None:
+    assert words in said(rules.on_routes(replace(ROUTES, sensitivity=sensitivity)))
+
+
+def test_without_holes_or_routes_nothing_is_said_about_them() -> None:
+    assert not [
+        *rules.on_training(SUPPORT, NO_HOLES),
+        *rules.on_missingness(NO_HOLES),
+        *rules.on_routes("no"),
+    ]
+
+
+def findings(holes: Holes) -> Findings:
+    table = TableProfile("mine.csv", "sick", 4000, 0, 0, {"no": 3000, "yes": 1000}, (), ())
+    return Findings(table, holes, SUPPORT, ROUTES)
+
+
+def test_what_to_do_comes_first_and_limits_last() -> None:
+    kinds = [each.kind for each in recommend(findings(replace(HOLES, label_signs=(LABEL,))))]
+    assert kinds == sorted(kinds, key=("do", "care", "limit").index)
+    assert set(kinds) == {"do", "care", "limit"}
+
+
+def test_mnar_is_never_excluded() -> None:
+    """Whatever the tests say, the reader is told that they cannot see the missing values."""
+    little = Little(30.0, 30, 0.5, 500)
+    for holes in (HOLES, replace(HOLES, little=little), replace(HOLES, label_signs=(LABEL,))):
+        texts = [each.text for each in recommend(findings(holes))]
+        assert any("missing not at random) cannot be told from any table" in text for text in texts)
+        assert any("are not its scores on everybody" in text for text in texts)
+    assert {each.kind for each in recommend(findings(NO_HOLES))} == {"do"}
