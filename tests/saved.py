@@ -1,5 +1,7 @@
 """Models to save that take no training: of a method with a bit of everything, and of some others."""
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +15,17 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+import safetensors.numpy
 from jaxtyping import Array
 
 from ascertain import PAPER, Problem, Table
 from ascertain._core.networks import MLP
-from ascertain.methods import registry
+from ascertain.methods import registry as methods
 from ascertain.models.saving import SavedModel, hash_table, load_model, save_model
 from ascertain.policy import Policy
-from ascertain.predictors.masked_mlp import MaskedMLP
+from ascertain.predictors import registry as predictors
+from ascertain.predictors.masked_mlp import MaskedMLP, Settings
+from ascertain.restoration import registry as restoration
 
 NAMES = ("Größe", "心電図 \u200f", 'a\'["b"].c\n')
 PROBLEM = Problem(
@@ -126,13 +131,15 @@ def fit_pretrained(*_: Any, pretrained: Table, **__: Any) -> Rows:
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Register the methods of this file for a while."""
-    registry.names()  # so that it does not load its own into what is put back
+    """Register the methods of this file for a while, and whatever else is registered meanwhile."""
+    kinds: tuple[Any, ...] = (methods._METHODS, predictors._PREDICTORS, restoration._RESTORERS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_METHODS", dict(registry._METHODS))
-        registry.register("tiny", summary="Small.", settings=TinySettings, states=("s", "sm"))(fit_tiny)
-        registry.register("rows", summary="Memory.", keeps_rows=True)(fit_rows)
-        registry.register("pretrained", summary="Staged.", pretrain=pretrain_table)(fit_pretrained)
+        for kind in kinds:
+            kind.names()  # so that it does not load its own into what is put back
+            patch.setattr(kind, "_parts", dict(kind._parts))
+        methods.register("tiny", summary="Small.", settings=TinySettings, states=("s", "sm"))(fit_tiny)
+        methods.register("rows", summary="Memory.", keeps_rows=True)(fit_rows)
+        methods.register("pretrained", summary="Staged.", pretrain=pretrain_table)(fit_pretrained)
         yield
 
 
@@ -144,7 +151,12 @@ def predictor(hidden: tuple[int, ...] = (5, 4)) -> MaskedMLP:
 
 def tiny(settings: TinySettings = TinySettings(), **changes: Any) -> SavedModel:  # noqa: B008
     """Fit the tiny method without `jit`, and give what is to be saved."""
-    given: dict[str, Any] = {"state": "s", "protocol": PAPER, "predictor": predictor()} | changes
+    given: dict[str, Any] = {
+        "state": "s",
+        "protocol": PAPER,
+        "predictor": predictor(),
+        "predictor_settings": Settings(hidden=(5, 4)),
+    } | changes
     chosen = {name: given[name] for name in ("state", "protocol", "predictor")}
     policy = fit_tiny(KEY, PROBLEM, TRAIN, VALID, pretrained=None, settings=settings, **chosen)
     fields: dict[str, Any] = {
@@ -163,6 +175,31 @@ def tiny(settings: TinySettings = TinySettings(), **changes: Any) -> SavedModel:
 def reloaded(folder: Path, model: SavedModel) -> SavedModel:
     save_model(folder, model)
     return load_model(folder)
+
+
+def unpacked(file: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The JSON and the arrays of a model."""
+    content = file.read_bytes()
+    head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return json.loads(head["__metadata__"]["ascertain"]), safetensors.numpy.load(content)
+
+
+def sealed(text: str, arrays: dict[str, np.ndarray]) -> bytes:
+    """A forged file: with a right digest, if the text has 64 zeros in its place."""
+    content = safetensors.numpy.save(arrays, {"ascertain": text})
+    return content.replace(b"0" * 64, hashlib.sha256(content).hexdigest().encode(), 1)
+
+
+def forged(
+    file: Path,
+    change: Callable[[dict[str, Any]], object] = lambda raw: None,
+    alter: Callable[[dict[str, np.ndarray]], object] = lambda arrays: None,
+) -> bytes:
+    """A model that somebody has changed who knows how to compute the digest."""
+    raw, arrays = unpacked(file)
+    change(raw)
+    alter(arrays)
+    return sealed(json.dumps(raw | {"sha256": "0" * 64}), arrays)
 
 
 def scores(model: SavedModel) -> np.ndarray:

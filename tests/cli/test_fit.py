@@ -50,7 +50,7 @@ def test_a_model_and_its_report_are_written(
     assert "What it does first (100% of rows do exactly this)" in shown
     assert "blood" in shown
     assert f"ascertain consult {out}" in shown
-    assert {each.name for each in out.iterdir()} == {"model.json", "model.safetensors", "report.html"}
+    assert {each.name for each in out.iterdir()} == {"model.safetensors", "report.html"}
     model = AcquisitionClassifier.load(out)
     rows = patients().drop(columns="sick")
     sick = (patients()["sick"] == "yes").to_numpy()
@@ -109,7 +109,7 @@ def test_bad_arguments_are_explained_before_anything_is_fitted(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("content", [{"notes.txt": "mine"}, {"model.json": "{}"}, {"model.json": "{"}])
+@pytest.mark.parametrize("content", [{"notes.txt": "mine"}, {"model.safetensors": "theirs"}])
 def test_folders_of_other_things_are_left_alone(
     content: dict[str, str],
     table: Path,
@@ -124,10 +124,13 @@ def test_folders_of_other_things_are_left_alone(
     assert run(monkeypatch, "fit", *arguments(table, out), *QUICK) == 2
     assert "contains files but no model of ascertain" in " ".join(capsys.readouterr().err.split())
     assert {each.name: each.read_text() for each in out.iterdir()} == content
-    file = tmp_path / "file"
-    file.touch()
-    assert run(monkeypatch, "fit", *arguments(table, file), *QUICK, "--force") == 2
-    assert "is a file; --out names a folder" in " ".join(capsys.readouterr().err.split())
+    (tmp_path / "file").touch()
+    for name in ("file", "m.safetensors"):
+        assert run(monkeypatch, "fit", *arguments(table, tmp_path / name), *QUICK, "--force") == 2
+        assert "is a file; --out names a folder" in " ".join(capsys.readouterr().err.split())
+    if "model.safetensors" in content:  # which is not overwritten, and that is said before anything is fitted
+        assert run(monkeypatch, "fit", *arguments(table, out), *QUICK, "--force") == 2
+        assert "is no model of this version" in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_interruption_writes_nothing(

@@ -1,6 +1,5 @@
 """Saved models come back to the last bit, or are not saved."""
 
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +18,8 @@ from ascertain import AFABENCH, PAPER, InputError, Problem
 from ascertain.acquisition import acquire
 from ascertain.methods import jafa, registry
 from ascertain.models.saving import SavedModel, hash_table, load_model, save_model
-from ascertain.predictors.masked_mlp import SklearnPredictor
+from ascertain.predictors.masked_mlp import Settings, SklearnPredictor
+from ascertain.registry import NoSettings
 from tests.saved import (
     KEY,
     NAMES,
@@ -39,6 +39,7 @@ from tests.saved import (
     scores,
     structure,
     tiny,
+    unpacked,
 )
 
 
@@ -58,7 +59,16 @@ def test_scores_and_predictions_are_the_same_to_the_last_bit(tmp_path: Path) -> 
     predict = jax.jit(lambda predictor: predictor(TRAIN.x, TRAIN.available))
     assert bits(predict(again.predictor)) == bits(predict(model.predictor))
     assert bits(again.policy) == bits(model.policy)
-    assert {file.name for file in tmp_path.iterdir()} == {"model.json", "model.safetensors"}
+    assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_file_or_a_folder_may_be_named(tmp_path: Path) -> None:
+    model = tiny()
+    save_model(str(tmp_path / "new" / "mine.safetensors"), model)
+    save_model(tmp_path / "new" / "folder", model)
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"mine.safetensors", "folder"}
+    for name in ("mine.safetensors", "folder", "folder/model.safetensors"):
+        assert bits(load_model(tmp_path / "new" / name).policy) == bits(model.policy)
 
 
 def test_everything_else_comes_back_too(tmp_path: Path) -> None:
@@ -69,7 +79,10 @@ def test_everything_else_comes_back_too(tmp_path: Path) -> None:
         created=datetime.now(UTC) - timedelta(days=1),
     )
     again = reloaded(tmp_path, model)
-    for name in ("method", "settings", "state", "protocol", "train_rows", "valid_rows", "data_hash", "seed"):
+    for name in (
+        *("method", "settings", "state", "protocol", "train_rows", "valid_rows", "data_hash", "seed"),
+        *("predictor_name", "predictor_settings", "restorer_name", "restorer_settings"),
+    ):
         assert getattr(again, name) == getattr(model, name)
     assert again.preprocessing == preprocessing
     assert (again.package_version, again.created) == (model.package_version, model.created)
@@ -81,8 +94,8 @@ def test_everything_else_comes_back_too(tmp_path: Path) -> None:
 
 def test_a_loaded_model_can_be_saved_again(tmp_path: Path) -> None:
     reloaded(tmp_path / "again", reloaded(tmp_path / "once", tiny()))
-    for name in ("model.json", "model.safetensors"):
-        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    once, again = (tmp_path / name / "model.safetensors" for name in ("once", "again"))
+    assert once.read_bytes() == again.read_bytes()
 
 
 def test_saving_over_a_model_gives_the_new_one(tmp_path: Path) -> None:
@@ -100,7 +113,7 @@ def test_a_custom_protocol_and_no_predictor(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hidden", [(), (2,), (3, 3, 3)])
 def test_a_predictor_of_any_depth(tmp_path: Path, hidden: tuple[int, ...]) -> None:
-    model = tiny(predictor=predictor(hidden))
+    model = tiny(predictor=predictor(hidden), predictor_settings=Settings(hidden=hidden))
     assert bits(reloaded(tmp_path, model).predictor) == bits(model.predictor)
 
 
@@ -189,12 +202,18 @@ def as_if_fitted(name: str, state: registry.State, settings: Any) -> SavedModel:
         data_hash=hash_table(TRAIN),
         seed=3,
         predictor=predictor(),
+        predictor_settings=Settings(hidden=(5, 4)),
         **fixed,
     )
 
 
 def _slow(*values: str) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def some_settings(name: str) -> Any:
+    method = registry.get(name)
+    return method.completed(method.settings(), PROBLEM, AFABENCH)
 
 
 @pytest.mark.filterwarnings("ignore:.*training rows")
@@ -216,7 +235,7 @@ def _slow(*values: str) -> Any:
     ],
 )
 def test_every_method_can_be_saved(tmp_path: Path, name: str, state: registry.State) -> None:
-    model = as_if_fitted(name, state, registry.get(name).settings_for(PROBLEM, AFABENCH, None))
+    model = as_if_fitted(name, state, some_settings(name))
     again = reloaded(tmp_path, model)
     assert bits(again.policy) == bits(model.policy)
     assert type(again.policy) is type(model.policy)
@@ -251,13 +270,13 @@ def test_jafa_is_saved_with_what_it_was_fitted_with_or_not_at_all(
 
 
 def rows_model() -> SavedModel:
-    return replace(tiny(), method="rows", policy=Rows(TRAIN), settings=registry.NoSettings())
+    return replace(tiny(), method="rows", policy=Rows(TRAIN), settings=NoSettings())
 
 
 def test_saving_training_rows_warns_and_is_on_record(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="will hold the 9 training rows themselves, because rows"):
+    with pytest.warns(UserWarning, match="will hold the 9 training rows themselves, because the method rows"):
         save_model(tmp_path, rows_model())
-    assert json.loads((tmp_path / "model.json").read_bytes())["provenance"]["contains_training_rows"] is True
+    assert unpacked(tmp_path / "model.safetensors")[0]["contains_training_rows"] is True
     again = load_model(tmp_path)
     assert again.contains_training_rows
     assert bits(again.policy) == bits(Rows(TRAIN))
@@ -286,7 +305,7 @@ class Wider(Layer):
 
 
 def test_settings_that_json_cannot_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry._METHODS, "_parts", dict(registry._METHODS._parts))
     registry.register("unwritable", summary="", settings=Unwritable)(lambda *_, **__: Rows(TRAIN))
     with pytest.raises(InputError, match="settings of unwritable cannot be written as JSON"):
         save_model(tmp_path, replace(rows_model(), method="unwritable", settings=Unwritable()))
@@ -306,7 +325,7 @@ def test_settings_that_json_cannot_hold_are_refused(tmp_path: Path, monkeypatch:
         ({"mean": (1, 2)}, r"preprocessing\.mean"),
         ({"mean": np.ones(2)}, r"preprocessing\.mean"),
         ({"\ud800": 1}, "surrogates not allowed|preprocessing would come back"),
-        ({"many": 10**5000}, "cannot be written as JSON"),
+        ({"many": 10**5000}, "cannot be saved as it is: .*digits"),
     ],
 )
 def test_preprocessing_must_be_plain_json(tmp_path: Path, preprocessing: Any, complaint: str) -> None:
@@ -324,9 +343,14 @@ def test_preprocessing_must_be_plain_json(tmp_path: Path, preprocessing: Any, co
         ({"train_rows": 8}, r"policy\.parts.* is int32\(9,\) instead of int32\(8,\)"),
         ({"data_hash": "unknown"}, "data_hash"),
         ({"created": datetime(2026, 1, 1)}, "created"),
-        ({"predictor": None}, r"policy\.predictor\S* has no place"),
+        ({"predictor": None}, r"policy\.predictor\S* has no place|predictor\S* has no place"),
         ({"protocol": AFABENCH}, r"policy\.parts"),
-        ({"settings": TinySettings(patience=1)}, "static fields differ"),
+        ({"settings": TinySettings(patience=1)}, r"fitted method is not .* static fields differ"),
+        ({"settings": TinySettings(layers=(Layer(),) * 400)}, "tiny has 8.. settings, more than the 500"),
+        ({"predictor_settings": Settings(hidden=(5, 3))}, r"predictor\S+ is float32\(5, 4\) instead of"),
+        ({"predictor_settings": Layer()}, "settings are Layer, but mlp takes Settings"),
+        ({"predictor_name": "mpl"}, "did you mean 'mlp'"),
+        ({"package_version": "new"}, "package_version"),
         ({"policy": Rows(TRAIN)}, r"policy\.\S+ is missing"),
         ({"problem": Problem(np.eye(3), [1, 1, 1], 1, 3)}, r"policy\.\S+ is"),
     ],
@@ -346,7 +370,7 @@ def test_a_state_variant_must_be_one_of_the_methods(tmp_path: Path) -> None:
 
 def test_only_our_predictor_is_saved(tmp_path: Path) -> None:
     other = SklearnPredictor(HistGradientBoostingClassifier(), 3)
-    with pytest.raises(InputError, match="a SklearnPredictor cannot be saved as the predictor"):
+    with pytest.raises(InputError, match=r"a SklearnPredictor cannot be saved as the predictor \(mlp\)"):
         save_model(tmp_path, replace(tiny(), predictor=other))
 
 
@@ -366,11 +390,14 @@ def test_a_problem_of_other_types_is_refused(tmp_path: Path) -> None:
         save_model(tmp_path, replace(tiny(), problem=whole))
 
 
-def test_a_diverged_policy_is_not_saved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [jnp.nan, jnp.inf, -jnp.inf])
+def test_what_diverged_is_not_saved(tmp_path: Path, value: float) -> None:
     model = tiny()
-    nan = eqx.tree_at(lambda p: p.weights[1], model.policy, jnp.full((3, 3), jnp.nan))
-    with pytest.raises(InputError, match=r"policy\.weights\[1\] holds NaN.*diverge"):
-        save_model(tmp_path, replace(model, policy=nan))
+    worse = eqx.tree_at(lambda p: p.weights[1], model.policy, jnp.full((3, 3), value))
+    with pytest.raises(InputError, match=r"policy\.weights\[1\] holds NaN or infinite numbers: .*diverge"):
+        save_model(tmp_path, replace(model, policy=worse))
+    never = eqx.tree_at(lambda p: p.threshold, model.policy, jnp.asarray(jnp.inf))  # which may be meant
+    assert np.isinf(reloaded(tmp_path, replace(model, policy=never)).policy.threshold)  # type: ignore[attr-defined]
 
 
 def test_a_random_key_is_not_saved(tmp_path: Path) -> None:

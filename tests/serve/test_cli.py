@@ -88,7 +88,7 @@ def test_a_folder_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "serve", str(tmp_path / "none"), "--port", "0") == 2
-    assert "none is not a folder" in error_text(capsys)
+    assert "none/model.safetensors is missing" in error_text(capsys)
 
 
 def test_a_port_that_is_taken(

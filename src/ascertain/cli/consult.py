@@ -23,7 +23,7 @@ Examples:
 """
 )
 def consult(
-    model: Annotated[Path, typer.Argument(help="The folder that `ascertain fit` has written.")],
+    model: Annotated[Path, typer.Argument(help="The folder that `ascertain fit` has written, or its file.")],
     budget: Annotated[
         float | None,
         typer.Option(help="What may be spent.", min=0, show_default="what the model was fitted for"),

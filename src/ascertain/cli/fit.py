@@ -1,6 +1,5 @@
 """The command `fit`: policies for a user's own table, compared on held-out rows."""
 
-import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -99,18 +98,14 @@ def fit(
 
 def check_folder(out: Path, *, force: bool) -> None:
     """Raise where a folder for a model contains something else."""
-    from ascertain.models.files import JSON_NAME, KIND
+    from ascertain.models.files import is_model, model_file, refuse_foreign
 
-    if out.exists() and not out.is_dir():
+    if out.suffix == ".safetensors" or (out.exists() and not out.is_dir()):
         raise InputError(f"{out} is a file; --out names a folder")
+    file = model_file(out)
     if force or not out.exists() or not any(out.iterdir()):
-        return
-    try:
-        content = json.loads((out / JSON_NAME).read_text(encoding="utf-8"))
-        ours = isinstance(content, dict) and content.get("kind") == KIND
-    except (OSError, ValueError):
-        ours = False
-    if not ours:
+        refuse_foreign(file)
+    elif not is_model(file):
         raise InputError(
             f"{out} contains files but no model of ascertain; name another folder, or add --force to write "
             "into this one"

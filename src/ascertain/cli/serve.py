@@ -34,7 +34,7 @@ Examples:
 )
 def serve(
     folder: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The folder that a classifier was saved in.")
+        Path, typer.Argument(metavar="MODEL", help="The folder or file that a classifier was saved to.")
     ],
     port: Annotated[int, typer.Option(help="The port; 0: any that is free.", min=0, max=65535)] = 8000,
     host: Annotated[
@@ -75,7 +75,7 @@ def serve(
                 "put a proxy in front of it that has both"
             )
         advisor = AcquisitionClassifier.load(folder).advisor_
-        about = About.of(advisor, folder.resolve().name, purpose)
+        about = About.of(advisor, folder.resolve().name.removesuffix(".safetensors"), purpose)
         application = create_app(advisor, about, limits=limits_for(host, rate, allow_host or []))
         shown = f"[{host}]" if ":" in host else host
         console.print(

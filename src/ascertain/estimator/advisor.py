@@ -38,7 +38,7 @@ class Advice(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """What an advisor was fitted with, and to how many rows."""
+    """What an advisor was fitted with, and to how many rows; as in `SavedModel`."""
 
     method: str
     state: State
@@ -47,6 +47,10 @@ class Origin:
     valid_rows: int
     data_hash: str
     seed: int
+    predictor_name: str = ""  # none where it is a scikit-learn classifier
+    predictor_settings: Any = None
+    restorer_name: str = ""
+    restorer_settings: Any = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -269,19 +269,19 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted classifier into a folder, as numbers and JSON; see `ascertain.save_model`.
+        """Write the fitted classifier to a file, as numbers and JSON; see `ascertain.save_model`.
 
         Parameters
         ----------
         path
-            The folder; it is made if it is not there.
+            A file that ends in `.safetensors`, or a folder in which `model.safetensors` is written.
         """
         advisor = self._advisor()
         save_advisor(path, advisor, self._plain_parameters(advisor.encoding))
 
     @classmethod
     def load(cls, path: str | Path) -> "AcquisitionClassifier":
-        """Read a classifier from a folder that `save` has written; nothing in it is executed."""
+        """Read a classifier from what `save` has written; nothing in it is executed."""
         advisor, parameters = load_advisor(path)
         for name in sorted(set(parameters) - set(cls._get_param_names()))[:1]:
             raise StoreError(f"{path} has the parameter {name!r}, which a classifier does not have")

@@ -13,9 +13,9 @@ from pydantic import Field, ValidationError
 
 from ascertain._core.checks import spending_limit
 from ascertain._core.frames import listed, value_name
+from ascertain._core.json import Strict, first_finding
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
-from ascertain.models.files import Strict, first_finding
 from ascertain.tables.columns import LARGEST
 from ascertain.tables.encoding import Action
 

@@ -1,5 +1,6 @@
 """A fitted `AcquisitionClassifier` on disk: a saved model whose `preprocessing` holds all the rest."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
+from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator.advisor import Advisor, Origin
-from ascertain.models.files import REMEDY, Strict, canonical, first_finding
+from ascertain.models.files import REMEDY
 from ascertain.models.saving import SavedModel, load_model, save_model
 from ascertain.predictors.calibration import Calibrated
 from ascertain.predictors.masked_mlp import HostPredictor
@@ -30,24 +32,14 @@ class _Preprocessing(Strict):
 
 
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
-    """Write what was fitted into a folder.
-
-    Parameters
-    ----------
-    path
-        The folder.
-    advisor
-        What was fitted.
-    parameters
-        Those of the classifier's constructor, as plain data.
-    """
+    """Write what was fitted, with the parameters of the classifier's constructor as plain data."""
     if isinstance(advisor.predictor.predictor, HostPredictor):
         name = type(advisor.predictor.predictor.predictor.estimator).__name__
         raise InputError(
             f"a {name} can only be saved with pickle, which executes code when it is loaded; fit with "
             'predictor="mlp" to save the model'
         )
-    classes, origin = advisor.classes, advisor.origin
+    classes = advisor.classes
     more = _Preprocessing(
         encoding=advisor.encoding.to_json(),
         classes=_as_json(classes),
@@ -56,16 +48,10 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
         parameters=parameters,
     )
     model = SavedModel(
-        method=origin.method,
+        **vars(advisor.origin),
         policy=advisor.policy,
         problem=advisor.problem,
-        settings=origin.settings,
-        state=origin.state,
         protocol=advisor.protocol,
-        train_rows=origin.train_rows,
-        valid_rows=origin.valid_rows,
-        data_hash=origin.data_hash,
-        seed=origin.seed,
         predictor=advisor.predictor.predictor,
         restorer=advisor.restorer,
         preprocessing=more.model_dump(mode="json"),
@@ -74,7 +60,7 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
 
 
 def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
-    """Read what was fitted from a folder, and the parameters that were saved with it."""
+    """Read what was fitted, and the parameters that were saved with it."""
     model = load_model(path)
     if model.predictor is None or model.restorer is None:
         raise StoreError(f"{path} holds a policy but no classifier; it can be read with ascertain.load_model")
@@ -89,15 +75,7 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
         ) from error
     if not eqx.tree_equal(problem, model.problem):
         raise StoreError(f"the columns of {path} do not fit its policy; {REMEDY}")
-    origin = Origin(
-        model.method,
-        model.state,
-        model.settings,
-        model.train_rows,
-        model.valid_rows,
-        model.data_hash,
-        model.seed,
-    )
+    origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
     predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
     advisor = Advisor(
         encoding, classes, model.problem, model.policy, predictor, model.restorer, origin, model.protocol
@@ -106,7 +84,7 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
 
 
 def _as_json(classes: np.ndarray) -> list[Any]:
-    """Give classes as plain data."""
+    """Classes as plain data."""
     if classes.dtype.kind in _KINDS:
         return [_KINDS[classes.dtype.kind](each) for each in classes]
     for each in classes:

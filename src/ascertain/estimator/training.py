@@ -169,6 +169,10 @@ def fit_advisor(
         valid_rows=len(rows.valid.y),
         data_hash=hash_table(rows.train),
         seed=seed,
+        predictor_name=plan.predictor if isinstance(plan.predictor, str) else "",
+        predictor_settings=_predictor_settings(plan, n_rows) if isinstance(plan.predictor, str) else None,
+        restorer_name=plan.restorer,
+        restorer_settings=_restorer_settings(plan, n_rows),
     )
     return Advisor(encoding, classes, problem, policy, shared.predictor, shared.restorer, origin)
 
@@ -215,20 +219,26 @@ def _fit_predictor(
         chosen = SklearnPredictor(clone(plan.predictor), problem.n_classes)
         unequal = None if np.ptp(weights) == 0 else weights
         return HostPredictor(chosen.fit(key, rows.train, problem=problem, weights=unequal))
-    part = predictors.get(plan.predictor)
-    settings = part.settings()
-    if part.name == "mlp":
-        settings = overridden(settings, _MLP, "predictor")
-    settings = shortened(settings, effort(plan.effort), len(rows.train.y))
+    part, settings = predictors.get(plan.predictor), _predictor_settings(plan, len(rows.train.y))
     fit = part.fit if part.on_host else compiled(part.fit)
     shares = jnp.asarray(weights / weights.sum(), jnp.float32)
     fitted = fit(key, problem, rows.train, rows.valid, settings=settings, weights=shares)
     return cast(Predictor, fitted)
 
 
+def _predictor_settings(plan: Plan, n_rows: int) -> Any:
+    settings = predictors.get(plan.predictor).settings()
+    if plan.predictor == "mlp":
+        settings = overridden(settings, _MLP, "predictor")
+    return shortened(settings, effort(plan.effort), n_rows)
+
+
+def _restorer_settings(plan: Plan, n_rows: int) -> Any:
+    return shortened(restoration.get(plan.restorer).settings(), effort(plan.effort), n_rows)
+
+
 def _fit_restorer(seed: int, plan: Plan, problem: Problem, rows: Rows) -> Restorer:
-    part = restoration.get(plan.restorer)
-    settings = shortened(part.settings(), effort(plan.effort), len(rows.train.y))
+    part, settings = restoration.get(plan.restorer), _restorer_settings(plan, len(rows.train.y))
     fit = fit_restorer if part.on_host else compiled(fit_restorer)
     key = _key("restorer", seed, restorer=part.name)
     return cast(Restorer, fit(key, part.name, problem, rows.train, rows.valid, settings))

@@ -1,4 +1,4 @@
-"""Fitted policies on disk."""
+"""Fitted policies on disk, one file each."""
 
 from ascertain.models.saving import SavedModel as SavedModel
 from ascertain.models.saving import hash_table as hash_table

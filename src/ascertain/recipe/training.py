@@ -91,6 +91,7 @@ class Trained:
     train: Table  # as treated
     valid: Table
     predictor: Any
+    predictor_settings: Any
     policy: Policy
     scores: pd.DataFrame  # one row per budget (and estimator, where rows have holes)
     frequencies: (
@@ -112,6 +113,8 @@ class Trained:
             data_hash=hash_table(self.train),
             seed=recipe.seed,
             predictor=self.predictor,
+            predictor_name=recipe.predictor,
+            predictor_settings=self.predictor_settings,
             preprocessing=_as_json(self.preparation),
         )
         save_model(path, model)
@@ -176,6 +179,7 @@ def train_policy(
         inputs.train,
         inputs.valid,
         inputs.predictor,
+        jobs.predictor.settings,
         fitted.policy,
         scores,
         frequencies,

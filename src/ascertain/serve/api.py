@@ -9,11 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ascertain._core.json import plain_json
 from ascertain._core.version import __version__
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
 from ascertain.estimator.consultation import Consultation
-from ascertain.models.files import plain_json
 from ascertain.serve.about import About
 from ascertain.serve.limits import Limits, read_body
 from ascertain.serve.openapi import document

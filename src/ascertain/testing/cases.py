@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.networks import MLP
-from ascertain.predictors.masked_mlp import MaskedMLP
+from ascertain.predictors.masked_mlp import MaskedMLP, Settings
 from ascertain.problem import Problem, Table
 
 # Numbers of rows that nothing else is likely to have: an array of this size holds something of each row.
@@ -18,6 +18,7 @@ FEATURES = 6
 _CLASSES = 3
 _GARBAGE = 1000.0  # far beyond the values, which are standard normal
 _PROBES = 24
+PREDICTOR = Settings(hidden=(8,))
 
 
 class Case(NamedTuple):
@@ -87,7 +88,7 @@ def _case(
         return Table(x, y, available, n_classes=_CLASSES)
 
     problem = Problem(reveals, costs, budget, _CLASSES)
-    network = MLP((2 * FEATURES, 8, _CLASSES), key=jr.key(100 + seed))
+    network = MLP((2 * FEATURES, *PREDICTOR.hidden, _CLASSES), key=jr.key(100 + seed))
     return Case(jr.key(seed), problem, table(TRAIN_ROWS), table(VALID_ROWS), MaskedMLP(network))
 
 

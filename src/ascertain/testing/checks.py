@@ -28,6 +28,7 @@ from ascertain.policy import Policy
 from ascertain.protocol import AFABENCH, PAPER, Protocol
 from ascertain.testing.cases import (
     FEATURES,
+    PREDICTOR,
     TRAIN_ROWS,
     VALID_ROWS,
     with_other_availability,
@@ -236,6 +237,7 @@ def saving_keeps_it(trial: Trial) -> None:
         data_hash=hash_table(case.train),
         seed=place,
         predictor=case.predictor,
+        predictor_settings=PREDICTOR,
     )
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*training rows themselves", UserWarning)
