@@ -71,7 +71,10 @@ def test_a_broken_package_does_not_take_the_others_with_it(monkeypatch: pytest.M
     def broken() -> None:
         raise ImportError("no module named theirs")
 
-    things = _registry(monkeypatch, Entry(broken), Entry(lambda: things.add(_part("good"))))
+    def working() -> None:
+        things.add(_part("good"))
+
+    things = _registry(monkeypatch, Entry(broken), Entry(working))
     with pytest.warns(UserWarning, match="the things of somebodys_parts could not be loaded: ImportError"):
         assert things.names() == ("good",)
 

@@ -16,7 +16,8 @@ from .made_up import results_of, routes, table
 
 NAMES = [
     *("main-summary", "summary-grid", "law-grid", "compute", "budget-curves", "acquisition-heatmaps"),
-    *("state-variants", "route-structure", "adaptivity", "estimates", "damage", "exact-study", "exact-collapse"),
+    *("state-variants", "route-structure", "adaptivity", "estimates", "damage"),
+    *("exact-study", "exact-collapse"),
 ]
 SWEEP = Sweep(dims=[4, 6], budgets=[2, 3], rates=[0.5, 0.3], sizes=[10, 100], replicates=2)
 

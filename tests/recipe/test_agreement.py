@@ -1,6 +1,7 @@
 """`ascertain train` is one cell of a study: the same score to the last bit, on one device at width 1."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,21 +12,23 @@ from ascertain.study import run_study
 from ascertain.study.file import Study
 from ascertain.study.runners import LocalRunner
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "predictor": {"epochs": 3},
     "gdfs": {"epochs": 2, "pretraining_epochs": 2, "temperatures": (1.0, 0.1)},
     "pvae": {"schedule": {"max_rounds": 2, "stop_from": 0}},
 }
-STUDY = Study(
-    name="agreement",
-    datasets=("cube_nuc",),
-    methods=("gdfs",),
-    mechanisms=("mar",),
-    rates=(0.5,),
-    restorers=("pvae_noise",),
-    splits=(1,),
-    routes=False,
-    settings=SETTINGS,
+STUDY = Study.model_validate(
+    {
+        "name": "agreement",
+        "datasets": ("cube_nuc",),
+        "methods": ("gdfs",),
+        "mechanisms": ("mar",),
+        "rates": (0.5,),
+        "restorers": ("pvae_noise",),
+        "splits": (1,),
+        "routes": False,
+        "settings": SETTINGS,
+    }
 )
 
 
