@@ -119,11 +119,19 @@ def acquire(
     return Episodes(choices.T[:, :n_steps], spent.T[:, :n_steps], forced)
 
 
-def choice_costs(problem: Problem, choice: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Give the cost of each choice in units of the mean cost; stopping is free."""
-    mean = jnp.mean(problem.costs)
-    costs = problem.costs / jnp.where(mean > 0, mean, 1.0)
-    return jnp.concatenate([jnp.zeros(1), costs])[choice]
+def mean_price(problem: Problem) -> Float[Array, ""]:
+    """The mean price of the actions before any is acquired; 1 where all are free."""
+    mean = jnp.mean(problem.prices(jnp.zeros(problem.n_actions, bool)))
+    return jnp.where(mean > 0, mean, 1.0)
+
+
+def choice_costs(
+    problem: Problem, acquired: Bool[Array, "*batch actions"], choice: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    """The price of each choice in units of the mean price; stopping is free."""
+    prices = problem.prices(acquired) / mean_price(problem)
+    with_stop = jnp.concatenate([jnp.zeros_like(prices[..., :1]), prices], axis=-1)
+    return jnp.take_along_axis(with_stop, choice[..., None], axis=-1)[..., 0]
 
 
 class View(NamedTuple):

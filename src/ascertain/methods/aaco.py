@@ -100,11 +100,11 @@ class AACO(Policy):
 
     def scores(self, losses: Losses, acquired: Bool[Array, " actions"]) -> Float[Array, " choices"]:
         """Turn losses into scores."""
-        alpha, costs = self.settings.acquisition_cost, self.problem.costs
+        alpha, prices = self.settings.acquisition_cost, self.problem.prices(acquired)
         new = self.subsets & ~acquired[None]
-        price = jnp.sum(jnp.where(new, costs[None], 0.0), axis=1)
+        price = jnp.sum(jnp.where(new, prices[None], 0.0), axis=1)
         of_subset = losses.subsets + alpha * price
-        of_single = jnp.where(acquired, jnp.inf, losses.single + alpha * costs)
+        of_single = jnp.where(acquired, jnp.inf, losses.single + alpha * prices)
         if self.protocol.aaco_groups == "subsets":  # then what the rest of the budget cannot pay is dropped
             spent = self.problem.total_cost(acquired)
             of_subset = jnp.where(spent + price <= self.problem.limit, of_subset, jnp.inf)

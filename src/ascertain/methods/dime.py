@@ -17,7 +17,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.networks import MLP, Linear, apply_layers
 from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.greedy import (
-    LEAST_COST,
     GreedySettings,
     Plateau,
     adopt_predictor,
@@ -25,6 +24,7 @@ from ascertain.methods.greedy import (
     epoch,
     keep_masks,
     legal_in_training,
+    positive_prices,
     pretrain_predictor,
     row_weights,
     training_steps,
@@ -75,7 +75,7 @@ class DIME(Policy):
     """The fitted policy, with its own predictor."""
 
     networks: Networks
-    costs: Float[Array, " actions"]
+    problem: Problem
     threshold: Float[Array, ""]  # stop once no action is worth this much information per cost
 
     def __call__(
@@ -88,10 +88,10 @@ class DIME(Policy):
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
         """Score by the estimated information per cost."""
-        del acquired, available, key
+        del available, key
         inputs = mask_inputs(x, observed)
         information = self.networks.share(inputs) * entropy(self.networks.logits(inputs))[:, None]
-        scores = information / jnp.maximum(self.costs, LEAST_COST)[None]
+        scores = information / positive_prices(self.problem, acquired)
         stop = jnp.full((x.shape[0], 1), self.threshold)
         return jnp.concatenate([stop, scores], axis=1)
 
@@ -177,7 +177,7 @@ def fit(
         return (state.epoch < settings.epochs) & (state.decays < settings.epsilon_steps)
 
     last = jax.lax.while_loop(goes_on, one_epoch, start)
-    return DIME(last.best, problem.costs, jnp.asarray(-jnp.inf))
+    return DIME(last.best, problem.without_names(), jnp.asarray(-jnp.inf))
 
 
 def _one_epoch(
@@ -292,7 +292,7 @@ def _visit(
         )
         lots = jr.uniform(key, (len(x), problem.n_actions + 1))
         choice = jnp.where(
-            lots[:, 0] > epsilon, _best(share, legal, problem), jnp.argmax(lots[:, 1:] - 2.0 * ~legal, axis=1)
+            lots[:, 0] > epsilon, _best(share, acquired, legal, problem), jnp.argmax(lots[:, 1:] - 2.0 * ~legal, axis=1)
         )
         after = acquired | (jax.nn.one_hot(choice, problem.n_actions, dtype=bool) & legal)
         return after, (after, choice, jnp.any(legal, axis=1))
@@ -304,10 +304,13 @@ def _visit(
 
 
 def _best(
-    share: Float[Array, "rows actions"], legal: Bool[Array, "rows actions"], problem: Problem
+    share: Float[Array, "rows actions"],
+    acquired: Bool[Array, "rows actions"],
+    legal: Bool[Array, "rows actions"],
+    problem: Problem,
 ) -> Int[Array, " rows"]:
     """Take the most information per cost; the entropy is a common factor of all actions."""
-    return jnp.argmax(jnp.where(legal, share / jnp.maximum(problem.costs, LEAST_COST)[None], -1.0), axis=1)
+    return jnp.argmax(jnp.where(legal, share / positive_prices(problem, acquired), -1.0), axis=1)
 
 
 def _losses(
@@ -326,7 +329,7 @@ def _validation_loss(networks: Networks, table: Table, fixed: _Fixed) -> Float[A
     def step(acquired: Array, _: None) -> tuple[Array, Array]:
         legal = legal_in_training(problem, fixed.protocol, acquired, available)
         share = networks.share(mask_inputs(table.x, problem.observed(acquired)))
-        chosen = jax.nn.one_hot(_best(share, legal, problem), problem.n_actions, dtype=bool)
+        chosen = jax.nn.one_hot(_best(share, acquired, legal, problem), problem.n_actions, dtype=bool)
         after = acquired | (chosen & legal)
         return after, after
 

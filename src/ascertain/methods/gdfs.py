@@ -17,7 +17,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.networks import MLP
 from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.greedy import (
-    LEAST_COST,
     GreedySettings,
     Plateau,
     adopt_predictor,
@@ -25,6 +24,7 @@ from ascertain.methods.greedy import (
     epoch,
     keep_masks,
     legal_in_training,
+    positive_prices,
     pretrain_predictor,
     row_weights,
     training_steps,
@@ -59,9 +59,9 @@ class GDFS(Policy):
     """The fitted policy, with its own predictor."""
 
     networks: Networks
-    costs: Float[Array, " actions"]
+    problem: Problem
     threshold: Float[Array, ""]  # stop once the own prediction's entropy, in nats, is below this
-    divide_by_cost: bool = eqx.field(static=True)
+    divide_by_price: bool = eqx.field(static=True)
 
     def __call__(
         self,
@@ -73,10 +73,10 @@ class GDFS(Policy):
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
         """Score by the selector's logits, costs taken into account."""
-        del acquired, available, key
+        del available, key
         inputs = mask_inputs(x, observed)
-        logits, cost = self.networks.selector(inputs), jnp.maximum(self.costs, LEAST_COST)[None]
-        scores = logits / cost if self.divide_by_cost else logits - jnp.log(cost)
+        logits, price = self.networks.selector(inputs), positive_prices(self.problem, acquired)
+        scores = logits / price if self.divide_by_price else logits - jnp.log(price)
         log_probability = jax.nn.log_softmax(self.networks.predictor(inputs))
         entropy = -jnp.sum(jnp.exp(log_probability) * log_probability, axis=1, keepdims=True)
         stop = jnp.where(entropy < self.threshold, jnp.inf, -jnp.inf)
@@ -181,7 +181,7 @@ def fit(
     # All temperatures in one loop, so that replicates under vmap wait for each other only at the end.
     last = jax.lax.while_loop(lambda s: s.stage < len(settings.temperatures), one_epoch, start)
     divide = protocol.gdfs_cost == "log_then_divide"
-    return GDFS(last.champion, problem.costs, jnp.asarray(-jnp.inf), divide)
+    return GDFS(last.champion, problem.without_names(), jnp.asarray(-jnp.inf), divide)
 
 
 def _one_epoch(
@@ -231,8 +231,7 @@ def _logits(
 ) -> Float[Array, "*batch actions"]:
     """Give the selector's logits, less the log of the costs, with illegal actions out of reach."""
     raw = selector(mask_inputs(x, problem.observed(acquired)), **dropout)
-    log_cost = jnp.log(jnp.maximum(problem.costs, LEAST_COST))
-    return raw - jnp.expand_dims(log_cost, range(raw.ndim - 1)) - _ILLEGAL * ~legal
+    return raw - jnp.log(positive_prices(problem, acquired)) - _ILLEGAL * ~legal
 
 
 def _batch_loss(

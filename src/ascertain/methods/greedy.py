@@ -21,7 +21,7 @@ from ascertain.protocol import Protocol
 
 _DROP_FACTOR = 0.2  # of the learning rate
 _LEAST_GAIN = 1e-4  # relative; what is less is no improvement
-LEAST_COST = 1e-12  # what free actions are taken to cost where costs divide
+_LEAST_PRICE = 1e-12  # of actions, where prices divide
 
 AnySettings = TypeVar("AnySettings", bound="GreedySettings")
 
@@ -80,6 +80,13 @@ def legal_in_training(
     if protocol.greedy_horizon == "steps":
         return left
     return left & problem.affordable(acquired)
+
+
+def positive_prices(
+    problem: Problem, acquired: Bool[Array, "*batch actions"]
+) -> Float[Array, "*batch actions"]:
+    """What each action costs now; free ones next to nothing, as prices divide scores."""
+    return jnp.maximum(problem.prices(acquired), _LEAST_PRICE)
 
 
 def row_weights(

@@ -419,4 +419,4 @@ def _rewards(
     reward = jnp.where(frames.done, -losses.reshape(frames.done.shape), 0.0)
     if settings.cost_weight is None:
         return reward
-    return reward - settings.cost_weight * choice_costs(problem, frames.choice)
+    return reward - settings.cost_weight * choice_costs(problem, frames.acquired, frames.choice)

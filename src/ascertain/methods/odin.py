@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import Linear
-from ascertain.acquisition import Environment, Frames, Slots
+from ascertain.acquisition import Environment, Frames, Slots, mean_price
 from ascertain.methods.dqn import lambda_returns, steps_per_batch
 from ascertain.methods.ppo import actor_loss, chosen, critic_loss, log_probabilities, mean_entropy
 from ascertain.methods.registry import Cost, State, register
@@ -223,8 +223,7 @@ def _charge(problem: Problem, frames: Frames, settings: Settings) -> Float[Array
     if settings.cost_weight is None:
         return jnp.zeros(frames.done.shape)
     after = frames.acquired | jax.nn.one_hot(frames.choice - 1, problem.n_actions, dtype=bool)
-    mean = jnp.mean(problem.costs)
-    return settings.cost_weight * problem.total_cost(after) / jnp.where(mean > 0, mean, 1.0)
+    return settings.cost_weight * problem.total_cost(after) / mean_price(problem)
 
 
 def point_parts(

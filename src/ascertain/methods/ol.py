@@ -223,9 +223,9 @@ def _learn(
 
     slots, frames, _ = environment.collect(acting, learner.slots, choose, settings.steps)
     seen = environment.transitions(frames)
-    cost = jnp.maximum(choice_costs(environment.problem, seen.choice), _LEAST_COST)
-    reward = confidence_change(trusting, policy.own, seen, settings) / cost
-    replay = learner.replay.push(number, frames, reward.reshape(frames.done.shape))
+    cost = jnp.maximum(choice_costs(environment.problem, frames.acquired, frames.choice), _LEAST_COST)
+    change = confidence_change(trusting, policy.own, seen, settings)
+    replay = learner.replay.push(number, frames, change.reshape(cost.shape) / cost)
     adam = optax.adam(settings.learning_rate)
     gradient = jax.grad(_agent_loss)(policy.q, policy, learner.target, replay, number, environment, settings)
     q_update, agent_optimiser = adam.update(gradient, learner.agent_optimiser)

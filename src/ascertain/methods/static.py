@@ -113,7 +113,8 @@ def maximal_routes(key: PRNGKeyArray, problem: Problem, n_routes: int) -> Bool[A
         carry: tuple[Array, Array], action: Int[Array, " routes"]
     ) -> tuple[tuple[Array, Array], None]:
         taken, spent = carry
-        after = spent + problem.costs[action]
+        price = jnp.take_along_axis(problem.prices(taken), action[:, None], axis=1)[:, 0]
+        after = spent + price
         fits = after <= problem.limit
         added = jax.nn.one_hot(action, problem.n_actions, dtype=bool) & fits[:, None]
         return (taken | added, jnp.where(fits, after, spent)), None
