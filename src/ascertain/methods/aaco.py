@@ -1,4 +1,4 @@
-"""AACO: acquires what would have helped the training rows that look like this one.
+"""AACO: acquires what would have helped the nearest training rows.
 
 After Valancius, Lennon and Oliva (2024), acquisition conditioned oracle. Nothing is trained: the policy keeps
 the training rows, finds the nearest ones, and searches random subsets of the features for the one after which
@@ -7,6 +7,7 @@ and predictions the available ones (appendix B).
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -32,14 +33,14 @@ class Settings:
     """The search; the defaults are the paper's."""
 
     neighbours: int = 5
-    acquisition_cost: float = 0.05  # alpha: what a unit of cost weighs against the loss
+    acquisition_cost: float = 0.05  # alpha: the weight of a unit of cost against the loss
     candidates: int = 100
     candidate_seed: int = 0
-    may_stop: bool = False  # soft budgets: then stopping competes with the candidates
+    may_stop: bool = False  # for soft budgets: stopping competes with the candidates
 
 
 class Losses(NamedTuple):
-    """What the predictor's mean loss on some training rows would be."""
+    """The predictor's mean loss on some training rows."""
 
     now: Float[Array, ""]  # without another acquisition
     subsets: Float[Array, " candidates"]
@@ -69,7 +70,7 @@ class AACO(Policy):
     ) -> Float[Array, "instances choices"]:
         """Score an action by minus the objective of the best affordable candidate that contains it.
 
-        AACO's choice stands first, even where others have the same objective.
+        AACO's choice scores highest, even where others have the same objective.
         """
         del available, key
 
@@ -80,32 +81,29 @@ class AACO(Policy):
         return jax.lax.map(one, (x, observed, acquired), batch_size=_ROWS_AT_ONCE)
 
     def at(self, budget: float | Float[Array, ""]) -> "AACO":
-        """Search for subsets that fit another budget; the reference's reading does not look at it."""
+        """The policy for another budget; in the reference's reading it does not depend on the budget."""
         if self.protocol.aaco_groups == "one_step":
             return self
-        return eqx.tree_at(lambda p: p.problem.budget, self, jnp.asarray(budget, jnp.float32))
+        return eqx.tree_at(lambda p: p.problem, self, self.problem.at(budget))
 
     def losses(self, x: Float[Array, " features"], observed: Bool[Array, " features"]) -> Losses:
-        """Give the mean losses of the nearest training rows."""
+        """The mean losses of the nearest training rows."""
         distance = shared_distance(x, observed, self.table)
         nearest, rows = jax.lax.top_k(-distance, min(self.settings.neighbours, len(distance)))
         if self.protocol.aaco_no_support == "infinite":
             return self._mean_losses(self.table.take(rows), jnp.ones(len(rows)), observed)
         supported = jnp.isfinite(nearest)
         found = self._mean_losses(self.table.take(rows), supported.astype(jnp.float32), observed)
-        anyone = supported.any()
-        return jax.tree.map(
-            lambda near, all_rows: jnp.where(anyone, near, all_rows), found, self.from_nothing
-        )
+        return jax.tree.map(partial(jnp.where, supported.any()), found, self.from_nothing)
 
     def scores(self, losses: Losses, acquired: Bool[Array, " actions"]) -> Float[Array, " choices"]:
         """Turn losses into scores."""
         alpha, prices = self.settings.acquisition_cost, self.problem.prices(acquired)
         new = self.subsets & ~acquired[None]
-        price = jnp.sum(jnp.where(new, prices[None], 0.0), axis=1)
+        price = jnp.sum(jnp.where(new, prices[None], 0.0), axis=1)  # of each subset, after what is acquired
         of_subset = losses.subsets + alpha * price
         of_single = jnp.where(acquired, jnp.inf, losses.single + alpha * prices)
-        if self.protocol.aaco_groups == "subsets":  # then what the rest of the budget cannot pay is dropped
+        if self.protocol.aaco_groups == "subsets":  # the rest of the budget must pay for them
             spent = self.problem.total_cost(acquired)
             of_subset = jnp.where(spent + price <= self.problem.limit, of_subset, jnp.inf)
             of_single = jnp.where(self.problem.affordable(acquired), of_single, jnp.inf)
@@ -126,7 +124,7 @@ class AACO(Policy):
         new: Bool[Array, "candidates actions"],
         losses: Losses,
     ) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-        """Give AACO's choice, and whether nothing beats acquiring nothing."""
+        """AACO's choice, and whether no candidate beats acquiring nothing."""
         best_single = jnp.argmin(of_single)
         if len(of_subset) == 0:  # the one-step search
             return best_single, losses.now <= of_single[best_single]
@@ -142,13 +140,13 @@ class AACO(Policy):
     def _mean_losses(
         self, rows: Table, weight: Float[Array, " rows"], observed: Bool[Array, " features"]
     ) -> Losses:
-        """Predict the rows' labels from what each candidate would reveal of them."""
+        """The mean losses after each candidate, from what the rows have of it."""
         extra = jnp.concatenate([self.problem.observed(self.subsets), self.problem.reveals])
         masks = jnp.concatenate([observed[None], extra | observed[None]])
         seen = masks[:, None] & rows.available[None]
         x = jnp.broadcast_to(rows.x[None], seen.shape)
         n_features = seen.shape[-1]
-        # On a GPU products might be rounded to fewer digits, and candidates differ by little.
+        # A GPU may round products to fewer digits, and candidates differ by little.
         with jax.default_matmul_precision("highest"):
             probability = self.predictor(x.reshape(-1, n_features), seen.reshape(-1, n_features))
         of_label = jnp.take_along_axis(probability, jnp.tile(rows.y, len(masks))[:, None], axis=1)
@@ -159,7 +157,7 @@ class AACO(Policy):
 
 
 def _above(score: Float[Array, ""]) -> Float[Array, ""]:
-    """Give a score that is higher by as little as is safe: the next number might be flushed to zero."""
+    """A slightly higher score. The next float would not do: near zero it might be flushed to zero."""
     step = jnp.maximum(jnp.abs(score) * 2**-22, float(np.finfo(np.float32).tiny))
     return jnp.where(jnp.isneginf(score), LOWEST, score + step)
 
@@ -167,7 +165,7 @@ def _above(score: Float[Array, ""]) -> Float[Array, ""]:
 def shared_distance(
     x: Float[Array, " features"], observed: Bool[Array, " features"], table: Table
 ) -> Float[Array, " rows"]:
-    """Give the mean squared distance over the features that the query and each row share."""
+    """The mean squared distance over the features that the query and each row share."""
     shared = table.available & observed[None]
     n_shared = shared.sum(axis=1)
     total = jnp.sum(jnp.where(shared, (table.x - x[None]) ** 2, 0.0), axis=1)
@@ -175,7 +173,7 @@ def shared_distance(
 
 
 def random_subsets(settings: Settings, n_actions: int) -> Bool[np.ndarray, "candidates actions"]:
-    """Draw the candidates: a number of actions, uniform below all, then any so many."""
+    """Draw the candidates: a size uniform from 0 to one less than all, then a random subset of that size."""
     rng = np.random.default_rng(settings.candidate_seed)
     subsets = np.zeros((settings.candidates, n_actions), bool)
     for subset in subsets:
@@ -208,14 +206,14 @@ def fit(
 ) -> AACO:
     """Keep the training rows and draw candidates; nothing is trained.
 
-    Takes what every method takes (see `Method`); the `predictor` is what candidates are judged by.
+    Takes what every method takes (see `Method`); the `predictor` judges the candidates.
     """
     del key, valid_table, pretrained, state
     if predictor is None:
         raise InputError("AACO judges candidates by the fixed predictor; give it with predictor=")
     one_step = protocol.aaco_groups == "one_step" and problem.n_actions != problem.n_features
     searched = replace(settings, candidates=0) if one_step else settings
-    # Unlike elsewhere, the weights are not scaled to a sum of 1: they set the loss against the cost.
+    # Unlike elsewhere, the weights do not sum to 1: the loss is traded off against the cost.
     weights = len(train_table.y) / jnp.maximum(jnp.bincount(train_table.y, length=problem.n_classes), 1)
     policy = AACO(
         table=train_table,
@@ -233,7 +231,7 @@ def fit(
 
 
 def _from_nothing(policy: AACO) -> Losses:
-    """Give the mean losses of all training rows from nothing, some rows at a time."""
+    """The mean losses of all training rows when nothing is observed, some rows at a time."""
 
     def one(row: Table) -> Losses:
         nothing = jnp.zeros(policy.problem.n_features, bool)

@@ -1,4 +1,4 @@
-"""DIME: a value network that estimates how much each feature would tell about the label.
+"""DIME: a value network that estimates how informative each feature is about the label.
 
 After Gadgil, Covert and Lee (2024), discriminative mutual information estimation. The value network shares
 its hidden layers with the predictor and is trained on the reductions of the predictor's loss.
@@ -15,19 +15,16 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import MLP, Linear, apply_layers
-from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.greedy import (
     GreedySettings,
     Plateau,
+    Setup,
     adopt_predictor,
     descend,
     epoch,
     keep_masks,
-    legal_in_training,
     positive_prices,
     pretrain_predictor,
-    row_weights,
-    training_steps,
     where,
 )
 from ascertain.methods.pretraining import mask_inputs
@@ -61,12 +58,12 @@ class Networks(NamedTuple):
         return apply_layers((*self.hidden, self.to_classes), inputs, **dropout)
 
     def share(self, inputs: Float[Array, "*batch inputs"], **dropout: Any) -> Float[Array, "*batch actions"]:
-        """Estimate which part of the entropy of the prediction each action would take away."""
+        """Estimate which share of the prediction's entropy each action would remove."""
         return jax.nn.sigmoid(apply_layers((*self.hidden, self.to_values), inputs, **dropout))
 
 
 def entropy(logits: Float[Array, "*batch classes"]) -> Float[Array, "*batch"]:
-    """Give the entropy of a prediction in nats."""
+    """The entropy of a prediction, in nats."""
     log_probability = jax.nn.log_softmax(logits)
     return -jnp.sum(jnp.exp(log_probability) * log_probability, axis=-1)
 
@@ -76,7 +73,7 @@ class DIME(Policy):
 
     networks: Networks
     problem: Problem
-    threshold: Float[Array, ""]  # stop once no action is worth this much information per cost
+    threshold: Float[Array, ""]  # stop once no action promises this much information per price
 
     def __call__(
         self,
@@ -87,7 +84,7 @@ class DIME(Policy):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        """Score by the estimated information per cost."""
+        """Score by the estimated information per price."""
         del available, key
         inputs = mask_inputs(x, observed)
         information = self.networks.share(inputs) * entropy(self.networks.logits(inputs))[:, None]
@@ -96,7 +93,7 @@ class DIME(Policy):
         return jnp.concatenate([stop, scores], axis=1)
 
     def stopping_at(self, threshold: float) -> "DIME":
-        """Stop once no action promises this much information per cost (soft budgets)."""
+        """The policy for soft budgets: it stops once no action promises this much information per price."""
         return eqx.tree_at(lambda p: p.threshold, self, jnp.asarray(threshold, jnp.float32))
 
 
@@ -108,16 +105,6 @@ class _State(NamedTuple):
     epsilon: Float[Array, ""]
     decays: Int[Array, ""]
     epoch: Int[Array, ""]
-
-
-class _Fixed(NamedTuple):
-    """What stays the same throughout the training."""
-
-    problem: Problem
-    protocol: Protocol
-    settings: Settings
-    steps: int
-    weights: Float[Array, " classes"]
 
 
 @register(
@@ -145,7 +132,7 @@ def fit(
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> DIME:
-    """Train DIME: its predictor (unless given), then predictor and value network together.
+    """Train the predictor (unless given), then predictor and value network together.
 
     Takes what every method takes (see `Method`). `predictor` is not used: DIME trains its own.
     """
@@ -157,8 +144,7 @@ def fit(
         )
     to_values = Linear(settings.hidden[-1], problem.n_actions, key=building)
     networks = Networks(pretrained.layers[:-1], pretrained.layers[-1], to_values)
-    weights = class_weights(train_table.y, problem.n_classes)
-    fixed = _Fixed(problem, protocol, settings, training_steps(settings, problem, protocol), weights)
+    setup = Setup.of(problem, protocol, settings, train_table)
     adam = optax.scale_by_adam()
     start = _State(
         networks=networks,
@@ -171,41 +157,41 @@ def fit(
     )
 
     def one_epoch(state: _State) -> _State:
-        return _one_epoch(jr.fold_in(training, state.epoch), state, fixed, train_table, valid_table)
+        return _one_epoch(jr.fold_in(training, state.epoch), state, setup, train_table, valid_table)
 
-    def goes_on(state: _State) -> Bool[Array, ""]:
+    def continues(state: _State) -> Bool[Array, ""]:
         return (state.epoch < settings.epochs) & (state.decays < settings.epsilon_steps)
 
-    last = jax.lax.while_loop(goes_on, one_epoch, start)
+    last = jax.lax.while_loop(continues, one_epoch, start)
     return DIME(last.best, problem.without_names(), jnp.asarray(-jnp.inf))
 
 
 def _one_epoch(
-    key: PRNGKeyArray, state: _State, fixed: _Fixed, train_table: Table, valid_table: Table
+    key: PRNGKeyArray, state: _State, setup: Setup[Settings], train_table: Table, valid_table: Table
 ) -> _State:
-    """Train for an epoch, validate, and explore less once the loss stays."""
-    settings = fixed.settings
+    """Train for an epoch, validate, and explore less once patience is used up."""
+    settings = setup.settings
 
     def step(carry: tuple[Networks, Any], key: PRNGKeyArray, rows: Array) -> tuple[Networks, Any]:
-        gradient = jax.grad(_batch_loss)(carry[0], key, train_table.take(rows), state.epsilon, fixed)
-        return _update(gradient, carry[1], carry[0], state.plateau.learning_rate, fixed.protocol)
+        gradient = jax.grad(_batch_loss)(carry[0], key, train_table.take(rows), state.epsilon, setup)
+        return _update(gradient, carry[1], carry[0], state.plateau.learning_rate, setup.protocol)
 
     networks, optimiser = epoch(
         key, (state.networks, state.optimiser), step, len(train_table.y), settings.batch_size
     )
-    loss = _validation_loss(networks, valid_table, fixed)
+    loss = _validation_loss(networks, valid_table, setup)
     plateau, is_best = state.plateau.after(loss, settings, settings.least_learning_rate)
-    stays = plateau.exhausted(settings)
+    decays = plateau.exhausted(settings)
     return _State(
         networks=networks,
         optimiser=optimiser,
         plateau=plateau._replace(
-            learning_rate=jnp.where(stays, settings.learning_rate, plateau.learning_rate),
-            waited=jnp.where(stays, 0, plateau.waited),
+            learning_rate=jnp.where(decays, settings.learning_rate, plateau.learning_rate),
+            waited=jnp.where(decays, 0, plateau.waited),
         ),
         best=where(is_best, networks, state.best),
-        epsilon=jnp.where(stays, settings.epsilon_decay * state.epsilon, state.epsilon),
-        decays=state.decays + stays,
+        epsilon=jnp.where(decays, settings.epsilon_decay * state.epsilon, state.epsilon),
+        decays=state.decays + decays,
         epoch=state.epoch + 1,
     )
 
@@ -217,7 +203,7 @@ def _update(
     learning_rate: Float[Array, ""],
     protocol: Protocol,
 ) -> tuple[Networks, tuple[Any, Any]]:
-    """Make a step of Adam; the reference updates the shared layers twice, with the same gradient."""
+    """A step of Adam; the reference updates the shared layers twice, with the same gradient."""
     of_hidden, of_heads = optimiser
     hidden = networks.hidden
     for _ in range(protocol.dime_shared_updates):
@@ -227,45 +213,45 @@ def _update(
 
 
 def _batch_loss(
-    networks: Networks, key: PRNGKeyArray, rows: Table, epsilon: Float[Array, ""], fixed: _Fixed
+    networks: Networks, key: PRNGKeyArray, rows: Table, epsilon: Float[Array, ""], setup: Setup[Settings]
 ) -> Float[Array, ""]:
-    """Give the predictor's losses in all states that the rows pass through, and the error of the values.
+    """The predictor's loss in all states that the rows pass through, and the error of the values.
 
-    No gradient flows through the choices; so the states are visited first, and then all losses are computed
+    No gradient flows through the choices. So the states are visited first, and then all losses are computed
     at once, with the dropout masks that led to the choices.
     """
-    problem, settings, steps = fixed.problem, fixed.settings, fixed.steps
+    problem, settings, steps = setup.problem, setup.settings, setup.steps
     moving, dropping, predicting = jr.split(key, 3)
     n_rows = len(rows.y)
     available = problem.readable(rows.available)
     keep = keep_masks(dropping, settings, (steps, n_rows))
-    acquired, choice, some_left = _visit(moving, networks, rows.x, available, keep, epsilon, fixed)
+    acquired, choice, some_legal = _visit(moving, networks, rows.x, available, keep, epsilon, setup)
     x = jnp.broadcast_to(rows.x[None], (steps + 1, *rows.x.shape))
     inputs = mask_inputs(x, problem.observed(acquired))
     predictor_keep = keep_masks(predicting, settings, (steps + 1, n_rows))
     logits = networks.logits(inputs, keep=predictor_keep, dropout=settings.dropout)
-    losses = _losses(logits, rows.y, fixed)
-    worth = row_weights(problem, fixed.protocol, available)
+    losses = setup.losses(logits, rows.y)
+    weight = setup.row_weights(available)
     share = networks.share(inputs[:-1], keep=keep, dropout=settings.dropout)
-    picked = jnp.take_along_axis(share, choice[..., None], axis=-1)[..., 0]
-    estimate = picked * jax.lax.stop_gradient(entropy(logits[:-1]))
-    return batch_objective(estimate, losses, some_left & (worth > 0)[None], worth)
+    of_choice = jnp.take_along_axis(share, choice[..., None], axis=-1)[..., 0]
+    estimate = of_choice * jax.lax.stop_gradient(entropy(logits[:-1]))
+    return batch_objective(estimate, losses, some_legal & (weight > 0)[None], weight)
 
 
 def batch_objective(
     estimate: Float[Array, "steps rows"],
     losses: Float[Array, "steps_and_start rows"],
     counts: Bool[Array, "steps rows"],
-    worth: Float[Array, " rows"],
+    weight: Float[Array, " rows"],
 ) -> Float[Array, ""]:
-    """Give the mean over states of the predictor's loss plus the squared error of the value estimate.
+    """The mean over states of the predictor's loss plus the squared error of the value estimate.
 
-    What an acquisition was worth is how much it reduced the predictor's loss.
+    The value of an acquisition is how much it reduced the predictor's loss.
     """
     reduction = jax.lax.stop_gradient(losses[:-1] - losses[1:])
     errors = jnp.where(counts, (estimate - reduction) ** 2, 0.0)
     of_values = errors.sum(axis=1) / jnp.maximum(counts.sum(axis=1), 1)
-    of_predictor = (losses @ worth) / jnp.maximum(worth.sum(), 1.0)
+    of_predictor = (losses @ weight) / jnp.maximum(weight.sum(), 1.0)
     return (of_values.sum() + of_predictor.sum()) / len(losses)
 
 
@@ -276,31 +262,25 @@ def _visit(
     available: Bool[Array, "rows actions"],
     keep: tuple[Bool[Array, "steps rows _"], ...],
     epsilon: Float[Array, ""],
-    fixed: _Fixed,
+    setup: Setup[Settings],
 ) -> tuple[Bool[Array, "steps_and_start rows actions"], Int[Array, "steps rows"], Bool[Array, "steps rows"]]:
-    """Let rows acquire the best action, or any with probability epsilon.
-
-    Gives the states, the choices, and where there was something to choose.
-    """
-    problem = fixed.problem
+    """Roll out epsilon-greedy choices; returns the states, the choices, and where any action was legal."""
+    problem = setup.problem
 
     def step(acquired: Array, inputs: tuple[PRNGKeyArray, Any]) -> tuple[Array, tuple[Array, Array, Array]]:
         key, keep = inputs
-        legal = legal_in_training(problem, fixed.protocol, acquired, available)
-        share = networks.share(
-            mask_inputs(x, problem.observed(acquired)), keep=keep, dropout=fixed.settings.dropout
-        )
-        lots = jr.uniform(key, (len(x), problem.n_actions + 1))
-        choice = jnp.where(
-            lots[:, 0] > epsilon, _best(share, acquired, legal, problem), jnp.argmax(lots[:, 1:] - 2.0 * ~legal, axis=1)
-        )
+        legal = setup.legal(acquired, available)
+        inputs_now = mask_inputs(x, problem.observed(acquired))
+        share = networks.share(inputs_now, keep=keep, dropout=setup.settings.dropout)
+        uniform = jr.uniform(key, (len(x), problem.n_actions + 1))
+        anything = jnp.argmax(uniform[:, 1:] - 2.0 * ~legal, axis=1)
+        choice = jnp.where(uniform[:, 0] > epsilon, _best(share, acquired, legal, problem), anything)
         after = acquired | (jax.nn.one_hot(choice, problem.n_actions, dtype=bool) & legal)
         return after, (after, choice, jnp.any(legal, axis=1))
 
     nothing = jnp.zeros_like(available)
-    turns = (jr.split(key, fixed.steps), keep)
-    _, (after, choice, some_left) = jax.lax.scan(step, nothing, turns)
-    return jnp.concatenate([nothing[None], after]), choice, some_left
+    _, (after, choice, some_legal) = jax.lax.scan(step, nothing, (jr.split(key, setup.steps), keep))
+    return jnp.concatenate([nothing[None], after]), choice, some_legal
 
 
 def _best(
@@ -309,34 +289,26 @@ def _best(
     legal: Bool[Array, "rows actions"],
     problem: Problem,
 ) -> Int[Array, " rows"]:
-    """Take the most information per cost; the entropy is a common factor of all actions."""
+    """The action of most information per price; the entropy is a factor that all actions share."""
     return jnp.argmax(jnp.where(legal, share / positive_prices(problem, acquired), -1.0), axis=1)
 
 
-def _losses(
-    logits: Float[Array, "states rows classes"], y: Int[Array, " rows"], fixed: _Fixed
-) -> Float[Array, "states rows"]:
-    n_states, n_rows, n_classes = logits.shape
-    flat = cross_entropy(logits.reshape(-1, n_classes), jnp.tile(y, n_states), fixed.weights)
-    return flat.reshape(n_states, n_rows)
-
-
-def _validation_loss(networks: Networks, table: Table, fixed: _Fixed) -> Float[Array, ""]:
-    """Give the mean loss over the states of greedy acquisition, without dropout."""
-    problem = fixed.problem
+def _validation_loss(networks: Networks, table: Table, setup: Setup[Settings]) -> Float[Array, ""]:
+    """The mean loss over the states of greedy acquisition, without dropout."""
+    problem = setup.problem
     available = problem.readable(table.available)
 
     def step(acquired: Array, _: None) -> tuple[Array, Array]:
-        legal = legal_in_training(problem, fixed.protocol, acquired, available)
+        legal = setup.legal(acquired, available)
         share = networks.share(mask_inputs(table.x, problem.observed(acquired)))
-        chosen = jax.nn.one_hot(_best(share, acquired, legal, problem), problem.n_actions, dtype=bool)
-        after = acquired | (chosen & legal)
+        best = _best(share, acquired, legal, problem)
+        after = acquired | (jax.nn.one_hot(best, problem.n_actions, dtype=bool) & legal)
         return after, after
 
     nothing = jnp.zeros_like(available)
-    _, after = jax.lax.scan(step, nothing, length=fixed.steps)
+    _, after = jax.lax.scan(step, nothing, length=setup.steps)
     acquired = jnp.concatenate([nothing[None], after])
-    x = jnp.broadcast_to(table.x[None], (fixed.steps + 1, *table.x.shape))
+    x = jnp.broadcast_to(table.x[None], (setup.steps + 1, *table.x.shape))
     logits = networks.logits(mask_inputs(x, problem.observed(acquired)))
-    worth = row_weights(problem, fixed.protocol, available)
-    return jnp.mean(_losses(logits, table.y, fixed) @ worth) / jnp.maximum(worth.sum(), 1.0)
+    weight = setup.row_weights(available)
+    return jnp.mean(setup.losses(logits, table.y) @ weight) / jnp.maximum(weight.sum(), 1.0)

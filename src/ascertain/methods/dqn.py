@@ -37,7 +37,7 @@ class DQNSettings:
         return steps_per_batch(self.frames_per_batch, self.slots)
 
     def shortened(self: AnySettings, effort: Effort, n_rows: int) -> AnySettings:
-        """Learn from the share of the batches that an effort allows, after as short a pretraining."""
+        """Train on the share of the batches that an effort allows, and pretrain for fewer rounds."""
         del n_rows
         pretraining: Schedule = self.pretraining  # type: ignore[attr-defined]  # each method has its own
         rounds = min(pretraining.max_rounds, effort.pretraining_rounds)
@@ -48,14 +48,14 @@ class DQNSettings:
         return replace(self, **changes)
 
     def epsilon(self, batch: Int[Array, ""]) -> Float[Array, ""]:
-        """Give the rate of random choices in a batch: falls linearly, then stays."""
+        """The rate of random choices in a batch: it falls linearly, then stays."""
         falling = max(1, int(self.exploring_share * self.batches))
         done = jnp.minimum(batch / falling, 1.0)
         return self.first_epsilon + done * (self.last_epsilon - self.first_epsilon)
 
 
 def steps_per_batch(frames: int, slots: int) -> int:
-    """Spread the frames of a batch over the slots, which must come out even."""
+    """The steps of each slot in a batch; slots must divide the frames."""
     if frames < 1 or slots < 1 or frames % slots:
         raise InputError(f"frames_per_batch ({frames}) must be a multiple of slots ({slots})")
     return frames // slots
@@ -64,7 +64,7 @@ def steps_per_batch(frames: int, slots: int) -> int:
 def best_choice(
     q: Float[Array, "*batch choices"], legal: Bool[Array, "*batch choices"]
 ) -> Int[Array, "*batch"]:
-    """Take the legal choice of highest value, the first one of equals."""
+    """The legal choice of highest value, the first among equals."""
     return jnp.argmax(jnp.where(legal, q, LOWEST), axis=-1)
 
 
@@ -74,10 +74,10 @@ def explore(
     legal: Bool[Array, "slots choices"],
     epsilon: Float[Array, ""],
 ) -> Int[Array, " slots"]:
-    """Take any legal choice with probability epsilon, else the best one."""
-    lots = jr.uniform(key, (q.shape[0], q.shape[1] + 1))
-    anything = jnp.argmax(jnp.where(legal, lots[:, 1:], -1.0), axis=1)
-    return jnp.where(lots[:, 0] < epsilon, anything, best_choice(q, legal))
+    """Epsilon-greedy choices: any legal one with probability epsilon, else the best."""
+    uniform = jr.uniform(key, (q.shape[0], q.shape[1] + 1))
+    anything = jnp.argmax(jnp.where(legal, uniform[:, 1:], -1.0), axis=1)
+    return jnp.where(uniform[:, 0] < epsilon, anything, best_choice(q, legal))
 
 
 def next_values(
@@ -85,7 +85,7 @@ def next_values(
     target: Float[Array, "*batch choices"],
     legal: Bool[Array, "*batch choices"],
 ) -> Float[Array, "*batch"]:
-    """Value successors as double DQN does: the online network chooses, the target network values."""
+    """The value of the next state, as in double DQN: the online network chooses, the target network values."""
     chosen = best_choice(online, legal)
     return jnp.take_along_axis(target, chosen[..., None], axis=-1)[..., 0]
 
@@ -96,7 +96,7 @@ def lambda_returns(
     next_value: Float[Array, "steps *batch"],
     decay: float,
 ) -> Float[Array, "steps *batch"]:
-    """Give the TD(lambda) targets within a window of steps, bootstrapped at its end; no discount.
+    """TD(lambda) targets within a window of steps, bootstrapped at its end, without discount.
 
     G_t = r_t + (1 - done_t) ((1 - lambda) V(s'_t) + lambda G_{t+1}), with V(s'_t) for G_{t+1} in the end.
     """
@@ -114,12 +114,12 @@ def td_loss(
     target: Float[Array, "*batch"],
     weight: Float[Array, "*batch"],
 ) -> Float[Array, ""]:
-    """Give the mean squared error of the chosen values; `weight` sums to 1."""
+    """The weighted squared error of the chosen values; `weight` sums to 1."""
     chosen = jnp.take_along_axis(q, choice[..., None], axis=-1)[..., 0]
     return jnp.sum(weight * (chosen - target) ** 2)
 
 
 def polyak(target: Model, online: Model, rate: float) -> Model:
-    """Move the target networks a little towards the online ones."""
+    """Move the target networks towards the online ones."""
     moved: Model = jax.tree.map(lambda t, o: t + rate * (o - t), target, online)
     return moved

@@ -44,11 +44,11 @@ def fit(
     predictor
         The fixed predictor; AACO and the static route need it.
     pretrained
-        What the method's `pretrain` gave, to share it; by default it is run.
+        The result of the method's `pretrain`, to share it between fits; by default it is run.
     settings
         The method's settings; by default the paper's.
     state
-        `"s"`: holes only make actions illegal. `"sm"`: the policy also sees what is available.
+        `"s"`: holes only make actions illegal. `"sm"`: the policy also sees which actions are available.
     protocol
         How to read the paper.
 
@@ -63,51 +63,31 @@ def fit(
     >>> policy = methods.fit("sequential", jr.key(0), problem, table, table)
     >>> nothing = jnp.zeros((1, 3), bool)
     >>> scores = policy(table.x[:1], nothing, nothing, ~nothing, key=jr.key(1))
-    >>> int(scores.argmax())  # 0 is to stop, so this is the first feature
+    >>> int(scores.argmax())  # 0 is to stop, 1 to acquire the first feature
     1
     """
     method = get(name)
     method.check_state(state)
     problem.check(train_table)
     problem.check(valid_table)
-    _check_playable(problem, train_table, protocol)
+    _check_any_legal(problem, train_table, protocol)
     if settings is None:
         settings = method.settings()
-    settings = method.completed(settings, problem, protocol)
-    plain = problem.without_names()
-    fitted: Policy = compiled(_fit)(
-        method.fit, key, plain, train_table, valid_table, predictor, pretrained, settings, state, protocol
-    )
-    return fitted
-
-
-def _fit(
-    fit_method: Any,
-    key: PRNGKeyArray,
-    problem: Problem,
-    train_table: Table,
-    valid_table: Table,
-    predictor: Predictor | None,
-    pretrained: Any,
-    settings: Any,
-    state: State,
-    protocol: Protocol,
-) -> Policy:
-    fitted: Policy = fit_method(
+    fitted: Policy = compiled(method.fit)(
         key,
-        problem,
+        problem.without_names(),
         train_table,
         valid_table,
         predictor=predictor,
         pretrained=pretrained,
-        settings=settings,
+        settings=method.completed(settings, problem, protocol),
         state=state,
         protocol=protocol,
     )
     return fitted
 
 
-def _check_playable(problem: Problem, table: Table, protocol: Protocol) -> None:
+def _check_any_legal(problem: Problem, table: Table, protocol: Protocol) -> None:
     """Raise where no training row supports any first acquisition."""
     available = problem.readable(table.available)
     legal = legal_actions(problem, protocol, jnp.zeros_like(available), available)

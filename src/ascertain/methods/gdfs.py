@@ -1,4 +1,4 @@
-"""GDFS: a selector trained through relaxed one-hot choices to reduce the predictor's next loss.
+"""GDFS: a selector, trained through relaxed one-hot choices, of what will reduce the predictor's loss.
 
 After Covert, Qiu, Lu, Kim, White and Lee (2023), greedy dynamic feature selection.
 """
@@ -15,19 +15,16 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import MLP
-from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods.greedy import (
     GreedySettings,
     Plateau,
+    Setup,
     adopt_predictor,
     descend,
     epoch,
     keep_masks,
-    legal_in_training,
     positive_prices,
     pretrain_predictor,
-    row_weights,
-    training_steps,
     where,
 )
 from ascertain.methods.pretraining import mask_inputs
@@ -60,7 +57,7 @@ class GDFS(Policy):
 
     networks: Networks
     problem: Problem
-    threshold: Float[Array, ""]  # stop once the own prediction's entropy, in nats, is below this
+    threshold: Float[Array, ""]  # stop once the entropy of its own prediction, in nats, is below this
     divide_by_price: bool = eqx.field(static=True)
 
     def __call__(
@@ -72,7 +69,7 @@ class GDFS(Policy):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        """Score by the selector's logits, costs taken into account."""
+        """Score by the selector's logits, adjusted for prices."""
         del available, key
         inputs = mask_inputs(x, observed)
         logits, price = self.networks.selector(inputs), positive_prices(self.problem, acquired)
@@ -83,19 +80,19 @@ class GDFS(Policy):
         return jnp.concatenate([stop, scores], axis=1)
 
     def stopping_at(self, threshold: float) -> "GDFS":
-        """Stop once the entropy of the own prediction is below a threshold (soft budgets)."""
+        """The policy for soft budgets: it stops once its own prediction's entropy is below a threshold."""
         return eqx.tree_at(lambda p: p.threshold, self, jnp.asarray(threshold, jnp.float32))
 
 
 def concrete(
     key: PRNGKeyArray, logits: Float[Array, "*batch actions"], scale: float, temperature: Float[Array, ""]
 ) -> Float[Array, "*batch actions"]:
-    """Draw a relaxed one-hot choice from the softmax of scaled logits (the Concrete distribution)."""
+    """Draw relaxed one-hot choices from the Concrete distribution of the scaled logits."""
     log_probability = jax.nn.log_softmax(logits / scale)
     return jax.nn.softmax((log_probability + jr.gumbel(key, logits.shape)) / temperature)
 
 
-class _Trajectory(NamedTuple):
+class _Path(NamedTuple):
     """The states that training rows pass through, steps first."""
 
     acquired: Bool[Array, "steps rows actions"]  # before each step
@@ -106,21 +103,11 @@ class _State(NamedTuple):
     networks: Networks
     optimiser: Any
     plateau: Plateau
-    best: Networks  # at this temperature, by the loss of relaxed choices
+    best_soft: Networks  # at this temperature, by the validation loss of relaxed choices
     epoch: Int[Array, ""]  # at this temperature
     stage: Int[Array, ""]  # the number of the temperature
-    champion: Networks  # of all, by the loss of hard choices
-    champion_loss: Float[Array, ""]
-
-
-class _Fixed(NamedTuple):
-    """What stays the same throughout the training."""
-
-    problem: Problem
-    protocol: Protocol
-    settings: Settings
-    steps: int
-    weights: Float[Array, " classes"]
+    best: Networks  # of all temperatures, by the validation loss of hard choices
+    best_loss: Float[Array, ""]
 
 
 @register(
@@ -148,7 +135,7 @@ def fit(
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> GDFS:
-    """Train GDFS: its predictor (unless given), then selector and predictor, temperature by temperature.
+    """Train the predictor (unless given), then selector and predictor together, temperature by temperature.
 
     Takes what every method takes (see `Method`). `predictor` is not used: GDFS trains its own.
     """
@@ -160,65 +147,133 @@ def fit(
         )
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_actions)
     networks = Networks(MLP(sizes, key=building), pretrained)
-    weights = class_weights(train_table.y, problem.n_classes)
-    fixed = _Fixed(problem, protocol, settings, training_steps(settings, problem, protocol), weights)
+    setup = Setup.of(problem, protocol, settings, train_table)
     temperatures = jnp.asarray(settings.temperatures)
     start = _State(
         networks=networks,
         optimiser=optax.scale_by_adam().init(networks),
         plateau=Plateau.start(settings.learning_rate),
-        best=networks,
+        best_soft=networks,
         epoch=jnp.asarray(0),
         stage=jnp.asarray(0),
-        champion=networks,
-        champion_loss=jnp.asarray(jnp.inf),
+        best=networks,
+        best_loss=jnp.asarray(jnp.inf),
     )
 
     def one_epoch(state: _State) -> _State:
         epoch_key = jr.fold_in(jr.fold_in(training, state.stage), state.epoch)
-        return _one_epoch(epoch_key, state, temperatures[state.stage], fixed, train_table, valid_table)
+        return _one_epoch(epoch_key, state, temperatures[state.stage], setup, train_table, valid_table)
 
-    # All temperatures in one loop, so that replicates under vmap wait for each other only at the end.
+    # One loop over all temperatures, so that replicates under vmap wait for each other only at the end.
     last = jax.lax.while_loop(lambda s: s.stage < len(settings.temperatures), one_epoch, start)
     divide = protocol.gdfs_cost == "log_then_divide"
-    return GDFS(last.champion, problem.without_names(), jnp.asarray(-jnp.inf), divide)
+    return GDFS(last.best, problem.without_names(), jnp.asarray(-jnp.inf), divide)
 
 
 def _one_epoch(
     key: PRNGKeyArray,
     state: _State,
     temperature: Float[Array, ""],
-    fixed: _Fixed,
+    setup: Setup[Settings],
     train_table: Table,
     valid_table: Table,
 ) -> _State:
-    """Train for an epoch, validate, and go on to the next temperature once this one is exhausted."""
-    settings = fixed.settings
+    """Train for an epoch, validate, and move to the next temperature once patience is used up."""
+    settings = setup.settings
     shuffling, validating = jr.split(key)
 
     def step(carry: tuple[Networks, Any], key: PRNGKeyArray, rows: Array) -> tuple[Networks, Any]:
-        part = train_table.take(rows)
-        gradient = jax.grad(_batch_loss)(carry[0], key, part, temperature, fixed)
+        gradient = jax.grad(_batch_loss)(carry[0], key, train_table.take(rows), temperature, setup)
         return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
     networks, optimiser = epoch(
         shuffling, (state.networks, state.optimiser), step, len(train_table.y), settings.batch_size
     )
-    soft, hard = _validation_losses(validating, networks, valid_table, temperature, fixed)
+    soft, hard = _validation_losses(validating, networks, valid_table, temperature, setup)
     plateau, is_best = state.plateau.after(soft, settings, settings.least_learning_rate)
-    best = where(is_best, networks, state.best)
-    wins = hard < state.champion_loss
+    best_soft = where(is_best, networks, state.best_soft)
+    better = hard < state.best_loss
     ends = plateau.exhausted(settings) | (state.epoch + 1 >= settings.epochs)
     return _State(
-        networks=where(ends, best, networks),
+        networks=where(ends, best_soft, networks),
         optimiser=where(ends, optax.scale_by_adam().init(networks), optimiser),
         plateau=where(ends, Plateau.start(settings.learning_rate), plateau),
-        best=best,
+        best_soft=best_soft,
         epoch=jnp.where(ends, 0, state.epoch + 1),
         stage=state.stage + ends,
-        champion=where(wins, networks, state.champion),
-        champion_loss=jnp.where(wins, hard, state.champion_loss),
+        best=where(better, networks, state.best),
+        best_loss=jnp.where(better, hard, state.best_loss),
     )
+
+
+def _batch_loss(
+    networks: Networks, key: PRNGKeyArray, rows: Table, temperature: Float[Array, ""], setup: Setup[Settings]
+) -> Float[Array, ""]:
+    """The loss after a relaxed choice in every state that the rows pass through.
+
+    The states are reached by hard choices, through which no gradient flows. So they are visited first, and
+    then all losses are computed at once, with the dropout masks that led to the choices.
+    """
+    problem, settings = setup.problem, setup.settings
+    moving, choosing, dropping, predicting = jr.split(key, 4)
+    shape = (setup.steps, len(rows.y))
+    available = problem.readable(rows.available)
+    keep = keep_masks(dropping, settings, shape)
+    path = _visit(moving, networks.selector, rows.x, available, keep, setup)
+    x = jnp.broadcast_to(rows.x[None], (setup.steps, *rows.x.shape))
+    logits = _logits(
+        networks.selector, x, path.acquired, path.legal, problem, keep=keep, dropout=settings.dropout
+    )
+    choice = concrete(choosing, logits, settings.logit_scale, temperature)
+    inputs = _soft_inputs(x, path, choice, problem)
+    keep = keep_masks(predicting, settings, shape)
+    predicted = networks.predictor(inputs, keep=keep, dropout=settings.dropout)
+    return _mean_loss(predicted, rows.y, available, setup)
+
+
+def _visit(
+    key: PRNGKeyArray,
+    selector: MLP,
+    x: Float[Array, "rows features"],
+    available: Bool[Array, "rows actions"],
+    keep: tuple[Bool[Array, "steps rows _"], ...],
+    setup: Setup[Settings],
+) -> _Path:
+    """Roll out hard choices, drawn from the softmax of the scaled logits."""
+    problem, settings = setup.problem, setup.settings
+
+    def step(acquired: Array, inputs: tuple[PRNGKeyArray, Any]) -> tuple[Array, _Path]:
+        key, keep = inputs
+        legal = setup.legal(acquired, available)
+        logits = _logits(selector, x, acquired, legal, problem, keep=keep, dropout=settings.dropout)
+        choice = jr.categorical(key, logits / settings.logit_scale)
+        after = acquired | (jax.nn.one_hot(choice, problem.n_actions, dtype=bool) & legal)
+        return after, _Path(acquired, legal)
+
+    _, path = jax.lax.scan(step, jnp.zeros_like(available), (jr.split(key, setup.steps), keep))
+    return path
+
+
+def _validation_losses(
+    key: PRNGKeyArray, networks: Networks, table: Table, temperature: Float[Array, ""], setup: Setup[Settings]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The losses after relaxed choices and after hard ones, which are the largest entries of the former."""
+    problem, settings = setup.problem, setup.settings
+    available = problem.readable(table.available)
+
+    def step(acquired: Array, key: PRNGKeyArray) -> tuple[Array, tuple[_Path, Array, Array]]:
+        legal = setup.legal(acquired, available)
+        logits = _logits(networks.selector, table.x, acquired, legal, problem)
+        choice = concrete(key, logits, settings.logit_scale, temperature)
+        hard = jax.nn.one_hot(jnp.argmax(choice, axis=1), problem.n_actions, dtype=bool)
+        after = acquired | (hard & legal)
+        return after, (_Path(acquired, legal), choice, after)
+
+    _, (path, choice, after) = jax.lax.scan(step, jnp.zeros_like(available), jr.split(key, setup.steps))
+    x = jnp.broadcast_to(table.x[None], (setup.steps, *table.x.shape))
+    soft = networks.predictor(_soft_inputs(x, path, choice, problem))
+    hard = networks.predictor(mask_inputs(x, problem.observed(after)))
+    return _mean_loss(soft, table.y, available, setup), _mean_loss(hard, table.y, available, setup)
 
 
 def _logits(
@@ -229,106 +284,31 @@ def _logits(
     problem: Problem,
     **dropout: Any,
 ) -> Float[Array, "*batch actions"]:
-    """Give the selector's logits, less the log of the costs, with illegal actions out of reach."""
+    """The selector's logits minus the log of the prices; those of illegal actions are very low."""
     raw = selector(mask_inputs(x, problem.observed(acquired)), **dropout)
     return raw - jnp.log(positive_prices(problem, acquired)) - _ILLEGAL * ~legal
 
 
-def _batch_loss(
-    networks: Networks, key: PRNGKeyArray, rows: Table, temperature: Float[Array, ""], fixed: _Fixed
-) -> Float[Array, ""]:
-    """Give the loss after a relaxed choice in every state that the rows pass through.
-
-    The states are reached by hard choices, through which no gradient flows; so they are visited first, and
-    then all losses are computed at once, with the dropout masks that led to the choices.
-    """
-    problem, settings = fixed.problem, fixed.settings
-    moving, choosing, dropping, predicting = jr.split(key, 4)
-    n_rows = len(rows.y)
-    available = problem.readable(rows.available)
-    keep = keep_masks(dropping, settings, (fixed.steps, n_rows))
-    path = _visit(moving, networks.selector, rows.x, available, keep, fixed)
-    x = jnp.broadcast_to(rows.x[None], (fixed.steps, *rows.x.shape))
-    logits = _logits(
-        networks.selector, x, path.acquired, path.legal, problem, keep=keep, dropout=settings.dropout
-    )
-    choice = concrete(choosing, logits, settings.logit_scale, temperature)
-    inputs = _soft_inputs(x, path, choice, problem)
-    keep = keep_masks(predicting, settings, (fixed.steps, n_rows))
-    predicted = networks.predictor(inputs, keep=keep, dropout=settings.dropout)
-    worth = row_weights(problem, fixed.protocol, available)
-    return _weighted_loss(predicted, rows.y, worth, fixed)
-
-
-def _visit(
-    key: PRNGKeyArray,
-    selector: MLP,
-    x: Float[Array, "rows features"],
-    available: Bool[Array, "rows actions"],
-    keep: tuple[Bool[Array, "steps rows _"], ...],
-    fixed: _Fixed,
-) -> _Trajectory:
-    """Let rows make hard choices, drawn in proportion to the softmax of the scaled logits."""
-    problem, settings = fixed.problem, fixed.settings
-
-    def step(acquired: Array, inputs: tuple[PRNGKeyArray, Any]) -> tuple[Array, _Trajectory]:
-        key, keep = inputs
-        legal = legal_in_training(problem, fixed.protocol, acquired, available)
-        logits = _logits(selector, x, acquired, legal, problem, keep=keep, dropout=settings.dropout)
-        choice = jr.categorical(key, logits / settings.logit_scale)
-        after = acquired | (jax.nn.one_hot(choice, problem.n_actions, dtype=bool) & legal)
-        return after, _Trajectory(acquired, legal)
-
-    nothing = jnp.zeros_like(available)
-    _, path = jax.lax.scan(step, nothing, (jr.split(key, fixed.steps), keep))
-    return path
-
-
 def _soft_inputs(
     x: Float[Array, "steps rows features"],
-    path: _Trajectory,
+    path: _Path,
     choice: Float[Array, "steps rows actions"],
     problem: Problem,
 ) -> Float[Array, "steps rows inputs"]:
-    """Give the predictor's inputs after a relaxed choice; rows that have none left stay as they are."""
-    some_left = jnp.any(path.legal, axis=-1, keepdims=True)
-    revealed = jnp.clip((choice * some_left) @ problem.reveals.astype(jnp.float32), 0.0, 1.0)
+    """The predictor's inputs after a relaxed choice; rows without a legal action stay as they are."""
+    some_legal = jnp.any(path.legal, axis=-1, keepdims=True)
+    revealed = jnp.clip((choice * some_legal) @ problem.reveals.astype(jnp.float32), 0.0, 1.0)
     mask = jnp.maximum(problem.observed(path.acquired).astype(jnp.float32), revealed)
     return jnp.concatenate([x * mask, mask], axis=-1)
 
 
-def _weighted_loss(
+def _mean_loss(
     logits: Float[Array, "steps rows classes"],
     y: Int[Array, " rows"],
-    worth: Float[Array, " rows"],
-    fixed: _Fixed,
+    available: Bool[Array, "rows actions"],
+    setup: Setup[Settings],
 ) -> Float[Array, ""]:
-    """Give the class-weighted mean over rows and steps."""
-    n_steps, n_rows, n_classes = logits.shape
-    losses = cross_entropy(logits.reshape(-1, n_classes), jnp.tile(y, n_steps), fixed.weights)
-    total = jnp.sum(losses.reshape(n_steps, n_rows) * worth[None])
-    return total / jnp.maximum(n_steps * jnp.sum(fixed.weights[y] * worth), 1e-12)
-
-
-def _validation_losses(
-    key: PRNGKeyArray, networks: Networks, table: Table, temperature: Float[Array, ""], fixed: _Fixed
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Give the losses after relaxed choices and after hard ones, the largest entries of the same draws."""
-    problem, settings = fixed.problem, fixed.settings
-    available = problem.readable(table.available)
-
-    def step(acquired: Array, key: PRNGKeyArray) -> tuple[Array, tuple[_Trajectory, Array, Array]]:
-        legal = legal_in_training(problem, fixed.protocol, acquired, available)
-        logits = _logits(networks.selector, table.x, acquired, legal, problem)
-        choice = concrete(key, logits, settings.logit_scale, temperature)
-        hard = jax.nn.one_hot(jnp.argmax(choice, axis=1), problem.n_actions, dtype=bool)
-        after = acquired | (hard & legal)
-        return after, (_Trajectory(acquired, legal), choice, after)
-
-    nothing = jnp.zeros_like(available)
-    _, (path, choice, after) = jax.lax.scan(step, nothing, jr.split(key, fixed.steps))
-    x = jnp.broadcast_to(table.x[None], (fixed.steps, *table.x.shape))
-    worth = row_weights(problem, fixed.protocol, available)
-    soft = networks.predictor(_soft_inputs(x, path, choice, problem))
-    hard = networks.predictor(mask_inputs(x, problem.observed(after)))
-    return _weighted_loss(soft, table.y, worth, fixed), _weighted_loss(hard, table.y, worth, fixed)
+    """The class-weighted mean loss over rows and steps."""
+    weight = setup.row_weights(available)
+    total = jnp.sum(setup.losses(logits, y) * weight[None])
+    return total / jnp.maximum(len(logits) * jnp.sum(setup.class_weights[y] * weight), 1e-12)

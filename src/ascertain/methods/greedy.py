@@ -1,8 +1,8 @@
-"""What GDFS and DIME share: a predictor of their own, its pretraining, plateaus, and what is legal."""
+"""Shared by GDFS and DIME: settings, legal actions, the predictor's pretraining, and training until a plateau."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,15 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 
 _DROP_FACTOR = 0.2  # of the learning rate
-_LEAST_GAIN = 1e-4  # relative; what is less is no improvement
-_LEAST_PRICE = 1e-12  # of actions, where prices divide
+_LEAST_GAIN = 1e-4  # relative; a smaller one is no improvement
+_LEAST_PRICE = 1e-12  # of an action, as scores are divided by prices
 
 AnySettings = TypeVar("AnySettings", bound="GreedySettings")
 
 
 @dataclass(frozen=True)
 class GreedySettings:
-    """Architecture and training that GDFS and DIME have in common; the defaults are the paper's."""
+    """The common settings of GDFS and DIME; the defaults are the paper's."""
 
     steps: int | None = None  # acquisitions per training row; None: see `training_steps`
     batch_size: int = 128
@@ -57,10 +57,9 @@ class GreedySettings:
 
 
 def training_steps(settings: GreedySettings, problem: Problem, protocol: Protocol) -> int:
-    """Give the number of acquisitions per training row.
+    """The number of acquisitions per training row.
 
-    By default as many as the budget can pay for or, in the reference's reading, the budget taken as a
-    number of steps.
+    By default as many as the budget can pay for or, in the reference's reading, the budget itself.
     """
     if settings.steps is not None:
         return settings.steps
@@ -69,34 +68,52 @@ def training_steps(settings: GreedySettings, problem: Problem, protocol: Protoco
     return problem.most_acquisitions()
 
 
-def legal_in_training(
-    problem: Problem,
-    protocol: Protocol,
-    acquired: Bool[Array, "rows actions"],
-    available: Bool[Array, "rows actions"],
-) -> Bool[Array, "rows actions"]:
-    """Which actions a training row may take next."""
-    left = available & ~acquired
-    if protocol.greedy_horizon == "steps":
-        return left
-    return left & problem.affordable(acquired)
-
-
 def positive_prices(
     problem: Problem, acquired: Bool[Array, "*batch actions"]
 ) -> Float[Array, "*batch actions"]:
-    """What each action costs now; free ones next to nothing, as prices divide scores."""
+    """The price of each action after some were acquired; that of free ones is next to nothing."""
     return jnp.maximum(problem.prices(acquired), _LEAST_PRICE)
 
 
-def row_weights(
-    problem: Problem, protocol: Protocol, available: Bool[Array, "rows actions"]
-) -> Float[Array, " rows"]:
-    """Weigh training rows: where only affordable actions are legal, rows without any are skipped."""
-    if protocol.greedy_horizon == "steps":
-        return jnp.ones(available.shape[0])
-    nothing = jnp.zeros_like(available)
-    return jnp.any(legal_in_training(problem, protocol, nothing, available), axis=1).astype(jnp.float32)
+class Setup(NamedTuple, Generic[AnySettings]):
+    """What stays the same throughout the training."""
+
+    problem: Problem
+    protocol: Protocol
+    settings: AnySettings
+    steps: int
+    class_weights: Float[Array, " classes"]
+
+    @classmethod
+    def of(
+        cls, problem: Problem, protocol: Protocol, settings: AnySettings, table: Table
+    ) -> "Setup[AnySettings]":
+        """Count the steps and weigh the classes of a training table."""
+        steps = training_steps(settings, problem, protocol)
+        return cls(problem, protocol, settings, steps, class_weights(table.y, problem.n_classes))
+
+    def legal(
+        self, acquired: Bool[Array, "rows actions"], available: Bool[Array, "rows actions"]
+    ) -> Bool[Array, "rows actions"]:
+        """Which actions a training row may take next."""
+        left = available & ~acquired
+        if self.protocol.greedy_horizon == "steps":
+            return left
+        return left & self.problem.affordable(acquired)
+
+    def row_weights(self, available: Bool[Array, "rows actions"]) -> Float[Array, " rows"]:
+        """Weights of training rows: zero without any legal action where only affordable ones are legal."""
+        if self.protocol.greedy_horizon == "steps":
+            return jnp.ones(available.shape[0])
+        return jnp.any(self.legal(jnp.zeros_like(available), available), axis=1).astype(jnp.float32)
+
+    def losses(
+        self, logits: Float[Array, "states rows classes"], y: Int[Array, " rows"]
+    ) -> Float[Array, "states rows"]:
+        """The class-weighted cross-entropy of each row in each state."""
+        n_states, n_rows, n_classes = logits.shape
+        flat = cross_entropy(logits.reshape(-1, n_classes), jnp.tile(y, n_states), self.class_weights)
+        return flat.reshape(n_states, n_rows)
 
 
 def keep_masks(
@@ -111,38 +128,38 @@ def keep_masks(
 
 
 class Plateau(NamedTuple):
-    """A learning rate that falls when the validation loss stays, and the count of epochs without a best."""
+    """The learning rate, which falls on a plateau of the validation loss, and the epochs since the best loss."""
 
     learning_rate: Float[Array, ""]
     best: Float[Array, ""]
-    stayed: Int[Array, ""]  # epochs that count towards the next fall of the learning rate
-    waited: Int[Array, ""]  # epochs since the last best
+    bad_epochs: Int[Array, ""]  # without an improvement, since the last one or the last fall of the rate
+    waited: Int[Array, ""]  # epochs since the best loss
 
     @classmethod
     def start(cls, learning_rate: float) -> "Plateau":
-        """Begin with a loss that anything improves."""
+        """The state before the first epoch."""
         return cls(jnp.asarray(learning_rate), jnp.asarray(jnp.inf), jnp.asarray(0), jnp.asarray(0))
 
     def after(
         self, loss: Float[Array, ""], settings: GreedySettings, least_rate: float
     ) -> tuple["Plateau", Bool[Array, ""]]:
-        """Look at a validation loss; also say whether it is the best (again)."""
+        """The state after a validation loss, and whether that loss is the best so far or equals it."""
         better = loss < self.best * (1 - _LEAST_GAIN)
         best = jnp.where(better, loss, self.best)
-        stayed = jnp.where(better, 0, self.stayed + 1)
-        falls = stayed > settings.patience
+        bad_epochs = jnp.where(better, 0, self.bad_epochs + 1)
+        falls = bad_epochs > settings.patience
         lower = jnp.maximum(self.learning_rate * _DROP_FACTOR, least_rate)
         is_best = loss == best
         updated = Plateau(
             learning_rate=jnp.where(falls, lower, self.learning_rate),
             best=best,
-            stayed=jnp.where(falls, 0, stayed),
+            bad_epochs=jnp.where(falls, 0, bad_epochs),
             waited=jnp.where(is_best, 0, self.waited + 1),
         )
         return updated, is_best
 
     def exhausted(self, settings: GreedySettings) -> Bool[Array, ""]:
-        """Whether it has gone on for too long without a best."""
+        """Whether patience is used up."""
         return self.waited > settings.patience + 1
 
 
@@ -150,7 +167,7 @@ Step = Callable[[Any, PRNGKeyArray, Int[Array, " batch"]], Any]
 
 
 def epoch(key: PRNGKeyArray, carry: Any, step: Step, n_rows: int, batch_size: int) -> Any:
-    """Go once over the shuffled rows in batches, leaving out the last incomplete one."""
+    """One pass over the shuffled rows in batches, without the last incomplete one."""
     size = min(batch_size, n_rows)
     n_batches = n_rows // size
     ordering, stepping = jr.split(key)
@@ -164,12 +181,12 @@ def epoch(key: PRNGKeyArray, carry: Any, step: Step, n_rows: int, batch_size: in
 
 
 def where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
-    """Choose between two PyTrees."""
+    """Select one of two PyTrees."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
 def descend(gradient: Any, optimiser: Any, model: Any, learning_rate: Float[Array, ""]) -> tuple[Any, Any]:
-    """Make a step of Adam with a learning rate that varies."""
+    """A step of Adam with a learning rate that varies."""
     update, optimiser = optax.scale_by_adam().update(gradient, optimiser)
     moved = jax.tree.map(lambda leaf, direction: leaf - learning_rate * direction, model, update)
     return moved, optimiser
@@ -184,7 +201,7 @@ class _Pretraining(NamedTuple):
 
 
 def adopt_predictor(predictor: Any, settings: GreedySettings) -> MLP | None:
-    """Begin with a masked MLP of the same layers, which is trained much as `pretrain_predictor` does."""
+    """The network of a masked MLP with the same layers, which is trained much as `pretrain_predictor` does."""
     if not isinstance(predictor, MaskedMLP):
         return None
     hidden = tuple(layer.weight.shape[1] for layer in predictor.network.layers[:-1])
@@ -200,7 +217,7 @@ def pretrain_predictor(
     settings: GreedySettings,
     protocol: Protocol,
 ) -> MLP:
-    """Train a predictor on random subsets of what each row has, until its loss stays."""
+    """Train a predictor on random subsets of the available features, until its loss stops falling."""
     building, training = jr.split(key)
     weights = class_weights(train_table.y, problem.n_classes)
 
@@ -209,7 +226,7 @@ def pretrain_predictor(
         part = train_table.take(rows)
         kept = random_subset(hiding, problem, protocol, len(rows), random_rate(choosing))
         keep = keep_masks(dropping, settings, (len(rows),))
-        inputs = mask_inputs(part.x, kept & _whole(problem, part))
+        inputs = mask_inputs(part.x, kept & _supported(problem, part))
         losses = cross_entropy(predictor(inputs, keep=keep, dropout=settings.dropout), part.y, weights)
         return losses.sum() / weights[part.y].sum()
 
@@ -220,7 +237,7 @@ def pretrain_predictor(
         rates = jax.vmap(random_rate)(jr.split(choosing, n_batches))
         rate = jnp.repeat(rates, settings.batch_size)[:n_rows, None]
         kept = random_subset(hiding, problem, protocol, n_rows, rate)
-        inputs = mask_inputs(valid_table.x, kept & _whole(problem, valid_table))
+        inputs = mask_inputs(valid_table.x, kept & _supported(problem, valid_table))
         losses = cross_entropy(predictor(inputs), valid_table.y, weights)
         return losses.sum() / weights[valid_table.y].sum()
 
@@ -234,22 +251,21 @@ def pretrain_predictor(
         predictor, optimiser = epoch(
             shuffling, (state.predictor, state.optimiser), step, len(train_table.y), settings.batch_size
         )
-        found = validate(predictor, validating)
-        plateau, is_best = state.plateau.after(found, settings, settings.least_pretraining_rate)
+        loss_now = validate(predictor, validating)
+        plateau, is_best = state.plateau.after(loss_now, settings, settings.least_pretraining_rate)
         best = where(is_best, predictor, state.best)
         return _Pretraining(predictor, optimiser, plateau, best, state.epoch + 1)
 
-    def goes_on(state: _Pretraining) -> Bool[Array, ""]:
+    def continues(state: _Pretraining) -> Bool[Array, ""]:
         return (state.epoch < settings.pretraining_epochs) & ~state.plateau.exhausted(settings)
 
     predictor = MLP((2 * problem.n_features, *settings.hidden, problem.n_classes), key=building)
     optimiser = optax.scale_by_adam().init(predictor)
-    start = _Pretraining(
-        predictor, optimiser, Plateau.start(settings.learning_rate), predictor, jnp.asarray(0)
-    )
-    return jax.lax.while_loop(goes_on, one_epoch, start).best
+    plateau = Plateau.start(settings.learning_rate)
+    start = _Pretraining(predictor, optimiser, plateau, predictor, jnp.asarray(0))
+    return jax.lax.while_loop(continues, one_epoch, start).best
 
 
-def _whole(problem: Problem, table: Table) -> Bool[Array, "rows features"]:
-    """Which cells belong to an action that the row supports as a whole."""
+def _supported(problem: Problem, table: Table) -> Bool[Array, "rows features"]:
+    """Which cells are revealed by an action that the row supports."""
     return problem.observed(problem.readable(table.available))

@@ -12,13 +12,12 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
-from ascertain._core.networks import Linear
+from ascertain._core.networks import LOWEST, Linear
 from ascertain.acquisition import Environment, Frames, Slots, mean_price
 from ascertain.methods.dqn import lambda_returns, steps_per_batch
-from ascertain.methods.ppo import actor_loss, chosen, critic_loss, log_probabilities, mean_entropy
 from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
@@ -39,7 +38,7 @@ class Settings:
     clip: float = 0.2
     critic_weight: float = 1.0
     entropy_weight: float = 0.01
-    cost_weight: float | None = None  # soft budget: the price of cost in the reward; None = hard budget
+    cost_weight: float | None = None  # of costs in the reward, for soft budgets; None = hard budget
     vae: pvae.Settings = field(default_factory=pvae.Settings)
 
     @property
@@ -48,13 +47,13 @@ class Settings:
         return steps_per_batch(self.frames_per_batch, self.slots)
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
-        """Learn from the share of the batches that an effort allows, on a VAE that is shortened too."""
+        """Train on the share of the batches that an effort allows, and shorten the VAE's training too."""
         batches = max(1, round(effort.share_of_batches * self.batches))
         return replace(self, batches=batches, vae=self.vae.shortened(effort, n_rows))
 
 
 class ODIN(Policy):
-    """The fitted policy, with the VAE that it sees rows through."""
+    """The fitted policy, with the VAE that encodes rows."""
 
     vae: pvae.PVAE
     actor: Linear
@@ -82,7 +81,7 @@ class ODIN(Policy):
     def inputs(
         self, code: Float[Array, "*batch latent"], open_actions: Bool[Array, "*batch actions"]
     ) -> Float[Array, "*batch inputs"]:
-        """Give what actor and critic see."""
+        """The inputs of actor and critic."""
         if not self.sees_availability:
             return code
         return jnp.concatenate([code, open_actions.astype(code.dtype)], axis=-1)
@@ -110,7 +109,7 @@ class _Learner(NamedTuple):
 
 
 class _Chosen(NamedTuple):
-    """What acting leaves to learn from."""
+    """What is kept of acting, to learn from."""
 
     inputs: Float[Array, "steps slots inputs"]
     legal: Bool[Array, "steps slots choices"]
@@ -142,7 +141,7 @@ def fit(
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> ODIN:
-    """Train ODIN: the VAE (unless given), then actor and critic on its code.
+    """Train the VAE (unless given), then actor and critic on its code.
 
     Takes what every method takes (see `Method`). `predictor` is not used: ODIN is rewarded by the VAE's own
     classifier.
@@ -180,7 +179,7 @@ def _learn(
     parts: Float[Array, "instances features pooled"],
     settings: Settings,
 ) -> _Learner:
-    """Collect a batch and make one step of policy gradient and critic on it."""
+    """Collect a batch; update actor and critic on it once."""
 
     def choose(key: PRNGKeyArray, row: Array, acquired: Array) -> tuple[Array, _Chosen]:
         view = environment.view(row, acquired)
@@ -219,19 +218,59 @@ def _learn(
 
 
 def _charge(problem: Problem, frames: Frames, settings: Settings) -> Float[Array, "steps slots"]:
-    """With a soft budget, charge every step for all that has been acquired by then."""
+    """With a soft budget, every step pays for all that has been acquired by then."""
     if settings.cost_weight is None:
         return jnp.zeros(frames.done.shape)
     after = frames.acquired | jax.nn.one_hot(frames.choice - 1, problem.n_actions, dtype=bool)
     return settings.cost_weight * problem.total_cost(after) / mean_price(problem)
 
 
+def log_probabilities(
+    logits: Float[Array, "*batch choices"], legal: Bool[Array, "*batch choices"]
+) -> Float[Array, "*batch choices"]:
+    """The log-probabilities of the legal choices; those of the others are very low."""
+    return jax.nn.log_softmax(jnp.where(legal, logits, LOWEST))
+
+
+def actor_loss(
+    log_probability: Float[Array, "*batch"],
+    old_log_probability: Float[Array, "*batch"],
+    advantage: Float[Array, "*batch"],
+    clip: float,
+) -> Float[Array, ""]:
+    """Minus the clipped objective of PPO."""
+    ratio = jnp.exp(log_probability - old_log_probability)
+    clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
+    return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
+
+
+def critic_loss(value: Float[Array, "*batch"], target: Float[Array, "*batch"]) -> Float[Array, ""]:
+    """The mean Huber loss: quadratic up to 1, linear beyond."""
+    distance = jnp.abs(value - target)
+    return jnp.mean(jnp.where(distance < 1, 0.5 * distance**2, distance - 0.5))
+
+
+def mean_entropy(
+    log_probability: Float[Array, "*batch choices"], legal: Bool[Array, "*batch choices"]
+) -> Float[Array, ""]:
+    """The mean entropy of the choices."""
+    terms = jnp.where(legal, jnp.exp(log_probability) * log_probability, 0.0)
+    return -jnp.mean(terms.sum(axis=-1))
+
+
+def chosen(
+    log_probability: Float[Array, "*batch choices"], choice: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    """The log-probability of each choice."""
+    return jnp.take_along_axis(log_probability, choice[..., None], axis=-1)[..., 0]
+
+
 def point_parts(
     vae: pvae.PVAE, x: Float[Array, "instances features"]
 ) -> Float[Array, "instances features pooled"]:
-    """Compute, once for a frozen VAE, what each feature of each row adds to the encoder's input.
+    """What each feature of each row adds to the frozen encoder's input.
 
-    The encoder sums over points, so that afterwards encoding any subset is a masked sum.
+    The encoder sums over points. So this is computed once, and encoding any subset is a masked sum.
     """
     directions = vae.embedding[: x.shape[1]] @ vae.point_hidden.weight
 
@@ -247,7 +286,7 @@ def latent_code(
     parts: Float[Array, "batch features pooled"],
     observed: Bool[Array, "batch features"],
 ) -> Float[Array, "batch latent"]:
-    """Give the mean latent code of rows of which some features are observed."""
+    """The mean latent code of partially observed rows."""
     pooled = jnp.sum(jnp.where(observed[:, :, None], parts, 0.0), axis=1)
     mean, _ = jnp.split(vae.encoder(pooled), 2, axis=1)
     return mean

@@ -1,4 +1,4 @@
-"""OL (opportunistic learning): a double-DQN agent rewarded by how much the prediction moves per cost.
+"""OL (opportunistic learning): a double-DQN agent rewarded by the change of the prediction per cost.
 
 After Kachuee, Goldstein, Karkkainen, Darabi and Sarrafzadeh (2019). The prediction is the mean over dropout
 masks of a classifier, whose hidden layers the agent's network also sees.
@@ -27,11 +27,11 @@ from ascertain.predictors.masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 
-_PASSES_AT_ONCE = 25  # dropout passes that are computed together: enough to be fast, few enough for a cache
+_PASSES_AT_ONCE = 25  # dropout passes computed together: enough to be fast, few enough for a cache
 
 _PRETRAINING = replace(SCHEDULE, min_delta=1e-3)
-_REPLAY = 0x5BD1E995
-_LEAST_COST = 1e-4  # in units of the mean cost: what free actions are taken to cost
+_REPLAY_SALT = 0x5BD1E995
+_LEAST_COST = 1e-4  # of free actions, in units of the mean price
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Settings(DQNSettings):
 
 
 class QNetwork(eqx.Module):
-    """Values from the state, with the classifier's hidden activations fed into each layer."""
+    """Q values; each layer also gets the classifier's hidden activations."""
 
     layers: tuple[Linear, Linear, Linear, Linear]
 
@@ -65,7 +65,7 @@ class QNetwork(eqx.Module):
     def __call__(
         self, inputs: Float[Array, "batch inputs"], hidden: list[Float[Array, "batch _"]]
     ) -> Float[Array, "batch choices"]:
-        """Give Q; the classifier gets no gradient from it."""
+        """Q of each choice; no gradient flows into the classifier."""
         out = self.layers[0](inputs)
         for layer, beside in zip(self.layers[1:], hidden, strict=True):
             out = layer(jnp.concatenate([jax.nn.relu(out), jax.lax.stop_gradient(beside)], axis=1))
@@ -94,7 +94,7 @@ class OL(Policy):
         return q.at[:, 0].set(-jnp.inf)
 
     def values(self, view: View) -> Float[Array, "batch choices"]:
-        """Give Q, without dropout."""
+        """Q of each choice, without dropout."""
         inputs = mask_inputs(view.x, view.observed)
         hidden = _hidden(self.own, inputs)
         if self.sees_availability:
@@ -170,7 +170,7 @@ def fit(
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> OL:
-    """Train OL: pretraining (unless given), then agent and classifier side by side.
+    """Pretrain (unless given), then train agent and classifier jointly.
 
     Takes what every method takes (see `Method`). `predictor` is not used: OL is rewarded by its own
     classifier.
@@ -250,9 +250,9 @@ def _agent_loss(
     environment: Environment,
     settings: Settings,
 ) -> Float[Array, ""]:
-    """Give the squared error against TD(lambda) targets on replayed slices."""
+    """The squared error against TD(lambda) targets on replayed slices."""
     n_actions = environment.problem.n_actions
-    seed = mix(environment.seed ^ jnp.uint32(_REPLAY))  # not that of the environment's own orders
+    seed = mix(environment.seed ^ jnp.uint32(_REPLAY_SALT))  # another than that of the environment
     sample = replay.sample(seed, number, settings.sampled_slices, settings.slots, n_actions)
     seen = environment.transitions(sample.frames)
     value = next_values(policy.values(seen.after), target.values(seen.after), seen.legal_after)
@@ -266,7 +266,7 @@ def _agent_loss(
 def confidence_change(
     key: PRNGKeyArray, own: MLP, seen: Transitions, settings: Settings
 ) -> Float[Array, " batch"]:
-    """Give how far each step moved the prediction: the L1 distance of two independent Monte Carlo means."""
+    """The L1 distance between the predictions before and after each step, two independent Monte Carlo means."""
     states = jax.tree.map(lambda *both: jnp.concatenate(both), seen.before, seen.after)
     trusted = confidence(key, own, mask_inputs(states.x, states.observed), settings)
     before, after = jnp.split(trusted, 2)
@@ -276,10 +276,7 @@ def confidence_change(
 def confidence(
     key: PRNGKeyArray, own: MLP, inputs: Float[Array, "batch inputs"], settings: Settings
 ) -> Float[Array, "batch classes"]:
-    """Average the classifier's probabilities over dropout masks.
-
-    What comes before the first mask is computed once.
-    """
+    """The classifier's mean probabilities over dropout masks; the layer before the first is computed once."""
     first, *rest = own.layers
     hidden = jax.nn.relu(first(inputs))
     at_once = min(_PASSES_AT_ONCE, settings.confidence_passes)
@@ -294,7 +291,7 @@ def confidence(
         probability = jax.nn.softmax(out) * wanted[:, None, None]
         return total + probability.sum(axis=0), None
 
-    # The last round may have fewer passes than it computes.
+    # The last round may count fewer passes than it computes.
     wanted = (jnp.arange(rounds * at_once) < settings.confidence_passes).reshape(rounds, at_once)
     nothing = jnp.zeros((inputs.shape[0], own.layers[-1].bias.shape[0]))
     total, _ = jax.lax.scan(some_passes, nothing, (jr.split(key, rounds), wanted))
@@ -302,7 +299,7 @@ def confidence(
 
 
 def _hidden(own: MLP, inputs: Float[Array, "batch inputs"]) -> list[Float[Array, "batch _"]]:
-    """Give the classifier's hidden activations, without dropout."""
+    """The classifier's hidden activations, without dropout."""
     activations = []
     for layer in own.layers[:-1]:
         inputs = jax.nn.relu(layer(inputs))
@@ -319,10 +316,7 @@ def _dropped_out_loss(
     weights: Float[Array, " classes"],
     settings: Settings,
 ) -> Float[Array, " batch"]:
-    keys = jr.split(key, len(settings.hidden))
-    keep = [
-        dropout_masks(k, settings.dropout, (len(x), width))
-        for k, width in zip(keys, settings.hidden, strict=True)
-    ]
+    shapes = zip(jr.split(key, len(settings.hidden)), settings.hidden, strict=True)
+    keep = [dropout_masks(k, settings.dropout, (len(x), width)) for k, width in shapes]
     logits = own(mask_inputs(x, observed), keep=keep, dropout=settings.dropout)
     return cross_entropy(logits, y, weights)

@@ -1,4 +1,4 @@
-"""The acquisition methods by name: ours, and those that users register."""
+"""The registry of acquisition methods: ours, and those that users add."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ Fit = TypeVar("Fit", bound=Callable[..., Policy])
 
 
 class Cost(NamedTuple):
-    """What a program takes on the dataset and device that it was measured on."""
+    """Time and memory of a program, as measured on one dataset and device."""
 
-    start: float  # seconds of a chunk, however wide
-    each: float  # further seconds per replicate
+    start: float  # seconds of a chunk, whatever its width
+    each: float  # seconds per replicate, in addition
     compiling: float  # processor seconds
     memory: float = 10e6  # bytes per replicate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Part):
-    """What there is to know about a method before it is fitted.
+    """A registered method.
 
     Parameters
     ----------
@@ -34,26 +34,26 @@ class Method(Part):
         `fit(key, problem, train, valid, *, predictor, pretrained, settings, state, protocol) -> Policy`,
         pure, so that it can be jitted and vmapped; `settings`, `state` and `protocol` are static.
     kind
-        How figures tell methods apart: by what they are rewarded for, or as a baseline.
+        What it is rewarded for, or that it is a baseline; figures group methods by this.
     color
-        Its colour in figures; others get one of a fixed list.
+        Its colour in figures; by default one of a fixed list.
     stops
-        How it comes to stop by itself under soft budgets, in a few words; empty where it does not.
+        When it stops by itself under soft budgets, in a few words; empty if never.
     pretrain
-        `pretrain(key, problem, train, valid, *, settings, protocol)`: what both state variants share and
-        `fit` takes as `pretrained`; None where there is no such stage.
+        `pretrain(key, problem, train, valid, *, settings, protocol)`: a first stage that the state variants
+        share; `fit` takes its result as `pretrained`.
     shares
-        The model that it begins with in place of a pretraining of its own; one field of its settings holds
-        that model's settings.
+        A model that other parts begin with too, in place of a pretraining of its own; one field of the
+        method's settings holds that model's settings.
     adopts
-        `adopts(predictor, settings)`: what it can take over of an already fitted predictor in place of its
-        pretraining, or None.
+        `adopts(predictor, settings)`: a fitted predictor's network to use in place of pretraining, or None
+        if it does not match.
     states
-        The state variants that it has.
+        Its state variants.
     keeps_rows
         Whether the fitted policy holds the training rows themselves.
     costs, pretraining_costs
-        What it takes on a GPU (`gpu`) and on processor cores (`cpu`), for `ascertain study plan`.
+        Time and memory on a GPU (`gpu`) and on processor cores (`cpu`), for `ascertain study plan`.
     """
 
     kind: Kind = "other"
@@ -74,9 +74,9 @@ class Method(Part):
             raise InputError(f"{self.name} has the state variant {known}, not {state!r}")
 
     def completed(self, settings: Any, problem: Problem, protocol: Protocol) -> Any:
-        """Fill in what only the problem can say, for settings that have a method `completed`.
+        """The settings after their own method `completed(problem, protocol)`, if they have one.
 
-        Such are numbers of steps, which must be known before compilation.
+        It fills in what depends on the problem, such as numbers of steps, which compilation needs to know.
         """
         complete = getattr(settings, "completed", None)
         return settings if complete is None else complete(problem, protocol)
@@ -91,8 +91,8 @@ get, names, find = _METHODS.get, _METHODS.names, _METHODS.find
 def register(name: str, *, summary: str, label: str | None = None, **more: Any) -> Callable[[Fit], Fit]:
     """Register a method under a name; decorates its `fit`.
 
-    See `Method` for what may be given. An installed package makes its methods known by an entry point in the
-    group `ascertain.methods` that names the module with the decorated function.
+    See `Method` for the other arguments. An installed package makes its methods known by an entry point in
+    the group `ascertain.methods` that names the module with the decorated function.
     """
 
     def add(fit: Fit) -> Fit:

@@ -1,4 +1,4 @@
-"""The replay buffer: steps kept as row number, packed state, choice, reward and end; never features."""
+"""OL's replay buffer. Steps are stored as row number, packed state, choice, reward and end, never as features."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ class Sample(NamedTuple):
 
     frames: Frames
     reward: Float[Array, "steps sampled"]
-    weight: Float[Array, " sampled"]  # 0 where there were fewer than wanted; sums to 1
+    weight: Float[Array, " sampled"]  # 0 beyond those there were; sums to 1
 
 
 class Replay(NamedTuple):
@@ -29,7 +29,7 @@ class Replay(NamedTuple):
 
     @classmethod
     def empty(cls, n_batches: int, n_slots: int, n_steps: int, n_actions: int) -> "Replay":
-        """Make room for so many batches."""
+        """A buffer with room for a number of batches."""
         shape = (n_batches * n_slots, n_steps)
         return cls(
             row=jnp.zeros(shape, jnp.int32),
@@ -40,14 +40,9 @@ class Replay(NamedTuple):
         )
 
     def push(self, number: Int[Array, ""], frames: Frames, reward: Float[Array, "steps slots"]) -> "Replay":
-        """Put the frames of a batch where the oldest ones are; `number` counts the batches."""
-        new = Replay(
-            frames.row.T,
-            pack_bits(frames.acquired).swapaxes(0, 1),
-            frames.choice.T,
-            reward.T,
-            frames.done.T,
-        )
+        """Overwrite the oldest batch by batch `number`."""
+        packed = pack_bits(frames.acquired).swapaxes(0, 1)
+        new = Replay(frames.row.T, packed, frames.choice.T, reward.T, frames.done.T)
         n_slots = frames.row.shape[1]
         start = number % (self.row.shape[0] // n_slots) * n_slots
         written: Replay = jax.tree.map(
@@ -63,7 +58,7 @@ class Replay(NamedTuple):
         """Draw slices without replacement after batch `number` was pushed.
 
         While the buffer grows, every batch draws from a new random order. Once it is full, an order is used
-        up before the next one; its last part may be short.
+        up before the next one begins; its last sample may be short.
         """
         capacity = self.row.shape[0]
         n_batches = capacity // n_slots
@@ -72,7 +67,7 @@ class Replay(NamedTuple):
         per_order = -(-capacity // wanted)
         order = jnp.minimum(number, n_batches - 1) + since_full // per_order
         place = since_full % per_order * wanted + jnp.arange(wanted)
-        there = place < size
+        exists = place < size
         index = shuffled(mix(seed + order.astype(jnp.uint32)), place % size, size)
         taken: Replay = jax.tree.map(lambda leaf: leaf[index], self)
         frames = Frames(
@@ -81,7 +76,7 @@ class Replay(NamedTuple):
             choice=taken.choice.T.astype(jnp.int32),
             done=taken.done.T,
         )
-        return Sample(frames, taken.reward.T, there / there.sum())
+        return Sample(frames, taken.reward.T, exists / exists.sum())
 
 
 def pack_bits(mask: Bool[Array, "*batch bits"]) -> UInt32[Array, "*batch words"]:
@@ -94,7 +89,7 @@ def pack_bits(mask: Bool[Array, "*batch bits"]) -> UInt32[Array, "*batch words"]
 
 
 def unpack_bits(packed: UInt32[Array, "*batch words"], n_bits: int) -> Bool[Array, "*batch bits"]:
-    """Give the flags that were packed."""
+    """The flags that were packed."""
     places = jnp.expand_dims(jnp.arange(32, dtype=jnp.uint32), range(packed.ndim))
     bits = (packed[..., None] >> places & 1) == 1
     return bits.reshape(*packed.shape[:-1], -1)[..., :n_bits]

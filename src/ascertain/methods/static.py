@@ -20,7 +20,7 @@ _MASKS_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Settings:
-    """How many routes to compare, and by what."""
+    """How many routes to compare, on how many rows, by which metric."""
 
     routes: int = 2000
     max_rows: int = 4096
@@ -28,7 +28,7 @@ class Settings:
 
 
 class Static(Policy):
-    """Acquires in one order, whatever the values are."""
+    """Acquires in a fixed order."""
 
     rank: Float[Array, " actions"]  # 0 = acquired first
 
@@ -41,7 +41,7 @@ class Static(Policy):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        """Score by the place in the order."""
+        """Score by minus the place in the order."""
         del x, observed, available, key
         scores = jnp.broadcast_to(-self.rank[None], acquired.shape)
         return jnp.concatenate([jnp.full((acquired.shape[0], 1), -jnp.inf), scores], axis=1)
@@ -68,8 +68,8 @@ def fit(
 ) -> Static:
     """Compare random maximal routes on training data, and put the best one's actions in a greedy order.
 
-    Takes what every method takes (see `Method`); the `predictor` is what routes are judged by. Rows with
-    holes are predicted from what they have of a route.
+    Takes what every method takes (see `Method`); the `predictor` judges the routes. Rows with holes are
+    predicted from what they have of a route.
     """
     del valid_table, pretrained, state, protocol
     if predictor is None:
@@ -98,7 +98,7 @@ def fit(
         best = jnp.argmax(jnp.where(route & ~taken, score(longer), -1.0))
         return taken.at[best].set(True), rank.at[best].set(place), place + 1
 
-    # What is not on the route comes after it, in the problem's order.
+    # The other actions come after the route, in the problem's order.
     last = problem.n_actions + jnp.arange(problem.n_actions)
     start = (jnp.zeros_like(route), last, jnp.asarray(0))
     _, rank, _ = jax.lax.while_loop(lambda carry: jnp.any(route & ~carry[0]), add_best, start)
@@ -106,7 +106,7 @@ def fit(
 
 
 def maximal_routes(key: PRNGKeyArray, problem: Problem, n_routes: int) -> Bool[Array, "routes actions"]:
-    """Draw routes: actions in random order, each taken if it still fits the budget."""
+    """Random maximal routes: actions in random order, each taken if it still fits the budget."""
     orders = jnp.argsort(jr.uniform(key, (n_routes, problem.n_actions)), axis=1)
 
     def consider(
