@@ -195,8 +195,8 @@ def random_subsets(settings: Settings, n_actions: int) -> Bool[np.ndarray, "cand
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: None = None,
@@ -208,15 +208,15 @@ def fit(
 
     Takes what every method takes (see `Method`); the `predictor` judges the candidates.
     """
-    del key, valid_table, pretrained, state
+    del key, valid, pretrained, state
     if predictor is None:
         raise InputError("AACO judges candidates by the fixed predictor; give it with predictor=")
     one_step = protocol.aaco_groups == "one_step" and problem.n_actions != problem.n_features
     searched = replace(settings, candidates=0) if one_step else settings
     # Unlike elsewhere, the weights do not sum to 1: the loss is traded off against the cost.
-    weights = len(train_table.y) / jnp.maximum(jnp.bincount(train_table.y, length=problem.n_classes), 1)
+    weights = len(train.y) / jnp.maximum(jnp.bincount(train.y, length=problem.n_classes), 1)
     policy = AACO(
-        table=train_table,
+        table=train,
         problem=problem,
         predictor=predictor,
         subsets=jnp.asarray(random_subsets(searched, problem.n_actions)),

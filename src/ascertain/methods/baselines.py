@@ -66,9 +66,7 @@ class Stop(Policy):
         return scores.at[:, 0].set(jnp.inf)
 
 
-@register(
-    "random", summary="Any action, in random order.", kind="baseline", stops=STOPS, settings=Settings
-)
+@register("random", summary="Any action, in random order.", kind="baseline", stops=STOPS, settings=Settings)
 def fit_random(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:  # noqa: B008
     """The random policy; it learns nothing from the tables."""
     return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=True)

@@ -123,8 +123,8 @@ class _State(NamedTuple):
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: MLP | None = None,
@@ -140,11 +140,11 @@ def fit(
     pretraining, building, training = jr.split(key, 3)
     if pretrained is None:
         pretrained = pretrain_predictor(
-            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
+            pretraining, problem, train, valid, settings=settings, protocol=protocol
         )
     to_values = Linear(settings.hidden[-1], problem.n_actions, key=building)
     networks = Networks(pretrained.layers[:-1], pretrained.layers[-1], to_values)
-    setup = Setup.of(problem, protocol, settings, train_table)
+    setup = Setup.of(problem, protocol, settings, train)
     adam = optax.scale_by_adam()
     start = _State(
         networks=networks,
@@ -157,7 +157,7 @@ def fit(
     )
 
     def one_epoch(state: _State) -> _State:
-        return _one_epoch(jr.fold_in(training, state.epoch), state, setup, train_table, valid_table)
+        return _one_epoch(jr.fold_in(training, state.epoch), state, setup, train, valid)
 
     def continues(state: _State) -> Bool[Array, ""]:
         return (state.epoch < settings.epochs) & (state.decays < settings.epsilon_steps)
@@ -167,19 +167,19 @@ def fit(
 
 
 def _one_epoch(
-    key: PRNGKeyArray, state: _State, setup: Setup[Settings], train_table: Table, valid_table: Table
+    key: PRNGKeyArray, state: _State, setup: Setup[Settings], train: Table, valid: Table
 ) -> _State:
     """Train for an epoch, validate, and explore less once patience is used up."""
     settings = setup.settings
 
     def step(carry: tuple[Networks, Any], key: PRNGKeyArray, rows: Array) -> tuple[Networks, Any]:
-        gradient = jax.grad(_batch_loss)(carry[0], key, train_table.take(rows), state.epsilon, setup)
+        gradient = jax.grad(_batch_loss)(carry[0], key, train.take(rows), state.epsilon, setup)
         return _update(gradient, carry[1], carry[0], state.plateau.learning_rate, setup.protocol)
 
     networks, optimiser = epoch(
-        key, (state.networks, state.optimiser), step, len(train_table.y), settings.batch_size
+        key, (state.networks, state.optimiser), step, len(train.y), settings.batch_size
     )
-    loss = _validation_loss(networks, valid_table, setup)
+    loss = _validation_loss(networks, valid, setup)
     plateau, is_best = state.plateau.after(loss, settings, settings.least_learning_rate)
     decays = plateau.exhausted(settings)
     return _State(

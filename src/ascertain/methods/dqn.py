@@ -1,4 +1,4 @@
-"""Double DQN with TD(lambda) targets: what JAFA and OL share."""
+"""Double DQN with TD(lambda) targets, as JAFA and OL use it; ODIN shares the targets."""
 
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -18,23 +18,32 @@ AnySettings = TypeVar("AnySettings", bound="DQNSettings")
 
 
 @dataclass(frozen=True)
-class DQNSettings:
-    """How long and how to learn; the defaults are the reference's."""
+class EpisodeSettings:
+    """How to learn from episodes; the defaults are the reference's."""
 
     batches: int = 4000
     frames_per_batch: int = 256
     slots: int = 128  # episodes side by side
     learning_rate: float = 1e-3
     td_lambda: float = 0.75
-    target_rate: float = 0.005  # of the target networks' moving average
-    first_epsilon: float = 1.0
-    last_epsilon: float = 0.1
-    exploring_share: float = 0.5  # the part of the batches over which epsilon falls
 
     @property
     def steps(self) -> int:
         """Steps in every slot per batch."""
-        return steps_per_batch(self.frames_per_batch, self.slots)
+        frames, slots = self.frames_per_batch, self.slots
+        if frames < 1 or slots < 1 or frames % slots:
+            raise InputError(f"frames_per_batch ({frames}) must be a multiple of slots ({slots})")
+        return frames // slots
+
+
+@dataclass(frozen=True)
+class DQNSettings(EpisodeSettings):
+    """Also how to explore, and how fast the target networks follow; the defaults are the reference's."""
+
+    target_rate: float = 0.005  # of the target networks' moving average
+    first_epsilon: float = 1.0
+    last_epsilon: float = 0.1
+    exploring_share: float = 0.5  # the part of the batches over which epsilon falls
 
     def shortened(self: AnySettings, effort: Effort, n_rows: int) -> AnySettings:
         """Train on the share of the batches that an effort allows, and pretrain for fewer rounds."""
@@ -52,13 +61,6 @@ class DQNSettings:
         falling = max(1, int(self.exploring_share * self.batches))
         done = jnp.minimum(batch / falling, 1.0)
         return self.first_epsilon + done * (self.last_epsilon - self.first_epsilon)
-
-
-def steps_per_batch(frames: int, slots: int) -> int:
-    """The steps of each slot in a batch; slots must divide the frames."""
-    if frames < 1 or slots < 1 or frames % slots:
-        raise InputError(f"frames_per_batch ({frames}) must be a multiple of slots ({slots})")
-    return frames // slots
 
 
 def best_choice(
@@ -85,7 +87,7 @@ def next_values(
     target: Float[Array, "*batch choices"],
     legal: Bool[Array, "*batch choices"],
 ) -> Float[Array, "*batch"]:
-    """The value of the next state, as in double DQN: the online network chooses, the target network values."""
+    """Values of the next states by double DQN: the online network chooses, the target network values."""
     chosen = best_choice(online, legal)
     return jnp.take_along_axis(target, chosen[..., None], axis=-1)[..., 0]
 

@@ -20,8 +20,8 @@ def fit(
     name: str,
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: Any = None,
@@ -39,7 +39,7 @@ def fit(
         The random key.
     problem
         Actions, costs and the budget.
-    train_table, valid_table
+    train, valid
         Treated data: complete, restricted (with holes) or restored.
     predictor
         The fixed predictor; AACO and the static route need it.
@@ -68,16 +68,16 @@ def fit(
     """
     method = get(name)
     method.check_state(state)
-    problem.check(train_table)
-    problem.check(valid_table)
-    _check_any_legal(problem, train_table, protocol)
+    problem.check(train)
+    problem.check(valid)
+    _check_any_legal(problem, train, protocol)
     if settings is None:
         settings = method.settings()
     fitted: Policy = compiled(method.fit)(
         key,
         problem.without_names(),
-        train_table,
-        valid_table,
+        train,
+        valid,
         predictor=predictor,
         pretrained=pretrained,
         settings=method.completed(settings, problem, protocol),

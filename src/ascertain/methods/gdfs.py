@@ -126,8 +126,8 @@ class _State(NamedTuple):
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: MLP | None = None,
@@ -143,11 +143,11 @@ def fit(
     pretraining, building, training = jr.split(key, 3)
     if pretrained is None:
         pretrained = pretrain_predictor(
-            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
+            pretraining, problem, train, valid, settings=settings, protocol=protocol
         )
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_actions)
     networks = Networks(MLP(sizes, key=building), pretrained)
-    setup = Setup.of(problem, protocol, settings, train_table)
+    setup = Setup.of(problem, protocol, settings, train)
     temperatures = jnp.asarray(settings.temperatures)
     start = _State(
         networks=networks,
@@ -162,7 +162,7 @@ def fit(
 
     def one_epoch(state: _State) -> _State:
         epoch_key = jr.fold_in(jr.fold_in(training, state.stage), state.epoch)
-        return _one_epoch(epoch_key, state, temperatures[state.stage], setup, train_table, valid_table)
+        return _one_epoch(epoch_key, state, temperatures[state.stage], setup, train, valid)
 
     # One loop over all temperatures, so that replicates under vmap wait for each other only at the end.
     last = jax.lax.while_loop(lambda s: s.stage < len(settings.temperatures), one_epoch, start)
@@ -175,21 +175,21 @@ def _one_epoch(
     state: _State,
     temperature: Float[Array, ""],
     setup: Setup[Settings],
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
 ) -> _State:
     """Train for an epoch, validate, and move to the next temperature once patience is used up."""
     settings = setup.settings
     shuffling, validating = jr.split(key)
 
     def step(carry: tuple[Networks, Any], key: PRNGKeyArray, rows: Array) -> tuple[Networks, Any]:
-        gradient = jax.grad(_batch_loss)(carry[0], key, train_table.take(rows), temperature, setup)
+        gradient = jax.grad(_batch_loss)(carry[0], key, train.take(rows), temperature, setup)
         return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
     networks, optimiser = epoch(
-        shuffling, (state.networks, state.optimiser), step, len(train_table.y), settings.batch_size
+        shuffling, (state.networks, state.optimiser), step, len(train.y), settings.batch_size
     )
-    soft, hard = _validation_losses(validating, networks, valid_table, temperature, setup)
+    soft, hard = _validation_losses(validating, networks, valid, temperature, setup)
     plateau, is_best = state.plateau.after(soft, settings, settings.least_learning_rate)
     best_soft = where(is_best, networks, state.best_soft)
     better = hard < state.best_loss

@@ -1,4 +1,4 @@
-"""Shared by GDFS and DIME: settings, legal actions, the predictor's pretraining, and training until a plateau."""
+"""Shared by GDFS and DIME: settings, legal actions, epochs, plateaus, and the predictor's pretraining."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -128,7 +128,7 @@ def keep_masks(
 
 
 class Plateau(NamedTuple):
-    """The learning rate, which falls on a plateau of the validation loss, and the epochs since the best loss."""
+    """The learning rate, which falls on plateaus of the validation loss, and the epochs since its best."""
 
     learning_rate: Float[Array, ""]
     best: Float[Array, ""]
@@ -201,7 +201,7 @@ class _Pretraining(NamedTuple):
 
 
 def adopt_predictor(predictor: Any, settings: GreedySettings) -> MLP | None:
-    """The network of a masked MLP with the same layers, which is trained much as `pretrain_predictor` does."""
+    """The network of a masked MLP with the same layers, which is trained much as in `pretrain_predictor`."""
     if not isinstance(predictor, MaskedMLP):
         return None
     hidden = tuple(layer.weight.shape[1] for layer in predictor.network.layers[:-1])
@@ -211,19 +211,19 @@ def adopt_predictor(predictor: Any, settings: GreedySettings) -> MLP | None:
 def pretrain_predictor(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     settings: GreedySettings,
     protocol: Protocol,
 ) -> MLP:
     """Train a predictor on random subsets of the available features, until its loss stops falling."""
     building, training = jr.split(key)
-    weights = class_weights(train_table.y, problem.n_classes)
+    weights = class_weights(train.y, problem.n_classes)
 
     def loss(predictor: MLP, key: PRNGKeyArray, rows: Array) -> Float[Array, ""]:
         choosing, hiding, dropping = jr.split(key, 3)
-        part = train_table.take(rows)
+        part = train.take(rows)
         kept = random_subset(hiding, problem, protocol, len(rows), random_rate(choosing))
         keep = keep_masks(dropping, settings, (len(rows),))
         inputs = mask_inputs(part.x, kept & _supported(problem, part))
@@ -232,14 +232,14 @@ def pretrain_predictor(
 
     def validate(predictor: MLP, key: PRNGKeyArray) -> Float[Array, ""]:
         choosing, hiding = jr.split(key)
-        n_rows = valid_table.x.shape[0]
+        n_rows = valid.x.shape[0]
         n_batches = -(-n_rows // settings.batch_size)
         rates = jax.vmap(random_rate)(jr.split(choosing, n_batches))
         rate = jnp.repeat(rates, settings.batch_size)[:n_rows, None]
         kept = random_subset(hiding, problem, protocol, n_rows, rate)
-        inputs = mask_inputs(valid_table.x, kept & _supported(problem, valid_table))
-        losses = cross_entropy(predictor(inputs), valid_table.y, weights)
-        return losses.sum() / weights[valid_table.y].sum()
+        inputs = mask_inputs(valid.x, kept & _supported(problem, valid))
+        losses = cross_entropy(predictor(inputs), valid.y, weights)
+        return losses.sum() / weights[valid.y].sum()
 
     def one_epoch(state: _Pretraining) -> _Pretraining:
         shuffling, validating = jr.split(jr.fold_in(training, state.epoch))
@@ -249,7 +249,7 @@ def pretrain_predictor(
             return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
         predictor, optimiser = epoch(
-            shuffling, (state.predictor, state.optimiser), step, len(train_table.y), settings.batch_size
+            shuffling, (state.predictor, state.optimiser), step, len(train.y), settings.batch_size
         )
         loss_now = validate(predictor, validating)
         plateau, is_best = state.plateau.after(loss_now, settings, settings.least_pretraining_rate)

@@ -14,8 +14,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core import training
 from ascertain._core.networks import MLP
-from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
+from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, random_rate, random_subset
@@ -105,31 +106,33 @@ class JAFA(Policy):
 def pretrain(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     settings: Settings = Settings(),  # noqa: B008
     protocol: Protocol = PAPER,
 ) -> SetClassifier:
     """Train encoder and classifier on random subsets of the available features."""
-    building, training = jr.split(key)
-    weights = class_weights(train_table.y, problem.n_classes)
+    building, learning = jr.split(key)
+    weights = class_weights(train.y, problem.n_classes)
 
     def loss(model: SetClassifier, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
         choosing, hiding = jr.split(key)
-        rows = train_table.take(batch.rows)
+        rows = train.take(batch.rows)
         kept = random_subset(hiding, problem, protocol, len(batch.rows), random_rate(choosing))
         logits = model(rows.x, kept & rows.available)
         return jnp.sum(batch.weight * cross_entropy(logits, rows.y, weights))
 
     def validate(model: SetClassifier, key: PRNGKeyArray) -> Float[Array, ""]:
         del key
-        logits = model(valid_table.x, valid_table.available)
-        return jnp.mean(cross_entropy(logits, valid_table.y, weights))
+        logits = model(valid.x, valid.available)
+        return jnp.mean(cross_entropy(logits, valid.y, weights))
 
     model = SetClassifier(problem, settings, key=building)
-    n_rows = train_table.x.shape[0]
-    return train(training, model, loss, validate, n_rows, settings.pretraining, settings.learning_rate)
+    n_rows = train.x.shape[0]
+    return training.train(
+        learning, model, loss, validate, n_rows, settings.pretraining, settings.learning_rate
+    )
 
 
 class _Learner(NamedTuple):
@@ -156,8 +159,8 @@ class _Learner(NamedTuple):
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: SetClassifier | None = None,
@@ -173,16 +176,14 @@ def fit(
     del predictor
     pretraining, building, shuffling, acting = jr.split(key, 4)
     if pretrained is None:
-        pretrained = pretrain(
-            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
-        )
+        pretrained = pretrain(pretraining, problem, train, valid, settings=settings, protocol=protocol)
     may_stop, sees = settings.cost_weight is not None, state == "sm"
     n_inputs = settings.embedding + (problem.n_actions if sees else 0)
     q = MLP((n_inputs, *settings.hidden, problem.n_actions + 1), key=building)
     policy = JAFA(pretrained, q, sees, may_stop)
-    environment = Environment(shuffling, problem, train_table, protocol, may_stop=may_stop)
+    environment = Environment(shuffling, problem, train, protocol, may_stop=may_stop)
     adam = optax.adam(settings.learning_rate)
-    weights = class_weights(train_table.y, problem.n_classes)
+    weights = class_weights(train.y, problem.n_classes)
     start = _Learner(policy, policy, adam.init(q), adam.init(pretrained), environment.start(settings.slots))
 
     def batch(learner: _Learner, number: Array) -> tuple[_Learner, None]:
@@ -250,7 +251,7 @@ def _own_loss(
 def _rewards(
     problem: Problem, frames: Frames, losses: Float[Array, " batch"], settings: Settings
 ) -> Float[Array, "steps slots"]:
-    """Minus the classifier's loss at the end of an episode; with a soft budget, minus the cost of each step."""
+    """Minus the classifier's loss at the end of an episode; with a soft budget, minus each step's cost."""
     reward = jnp.where(frames.done, -losses.reshape(frames.done.shape), 0.0)
     if settings.cost_weight is None:
         return reward

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort
 from ascertain._core.networks import LOWEST, Linear
 from ascertain.acquisition import Environment, Frames, Slots, mean_price
-from ascertain.methods.dqn import lambda_returns, steps_per_batch
+from ascertain.methods.dqn import EpisodeSettings, lambda_returns
 from ascertain.methods.registry import Cost, State, register
 from ascertain.policy import Policy
 from ascertain.predictors.masked_mlp import Predictor
@@ -27,24 +27,14 @@ from ascertain.restoration import pvae
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(EpisodeSettings):
     """Training of ODIN; the defaults are the paper's."""
 
-    batches: int = 4000
-    frames_per_batch: int = 256
-    slots: int = 128  # episodes side by side
-    learning_rate: float = 1e-3
-    td_lambda: float = 0.75
     clip: float = 0.2
     critic_weight: float = 1.0
     entropy_weight: float = 0.01
     cost_weight: float | None = None  # of costs in the reward, for soft budgets; None = hard budget
     vae: pvae.Settings = field(default_factory=pvae.Settings)
-
-    @property
-    def steps(self) -> int:
-        """Steps in every slot per batch."""
-        return steps_per_batch(self.frames_per_batch, self.slots)
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
         """Train on the share of the batches that an effort allows, and shorten the VAE's training too."""
@@ -90,15 +80,15 @@ class ODIN(Policy):
 def pretrain(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     settings: Settings = Settings(),  # noqa: B008
     protocol: Protocol = PAPER,
 ) -> pvae.PVAE:
     """Fit the Partial VAE, as the restorer of the same table does."""
     del protocol
-    return pvae.fit_pvae(key, problem, train_table, valid_table, settings.vae)
+    return pvae.fit_pvae(key, problem, train, valid, settings.vae)
 
 
 class _Learner(NamedTuple):
@@ -132,8 +122,8 @@ class _Chosen(NamedTuple):
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: pvae.PVAE | None = None,
@@ -149,17 +139,15 @@ def fit(
     del predictor
     pretraining, building, criticising, shuffling, acting = jr.split(key, 5)
     if pretrained is None:
-        pretrained = pretrain(
-            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
-        )
+        pretrained = pretrain(pretraining, problem, train, valid, settings=settings, protocol=protocol)
     may_stop, sees = settings.cost_weight is not None, state == "sm"
-    environment = Environment(shuffling, problem, train_table, protocol, may_stop=may_stop)
+    environment = Environment(shuffling, problem, train, protocol, may_stop=may_stop)
     latent = pretrained.decoder.layers[0].weight.shape[0]
     n_inputs = latent + (problem.n_actions if sees else 0)
     actor = Linear(n_inputs, problem.n_actions + 1, key=building)
     critic = Linear(n_inputs, 1, key=criticising)
     policy = ODIN(pretrained, actor, critic, sees, may_stop)
-    parts = point_parts(pretrained, train_table.x)
+    parts = point_parts(pretrained, train.x)
     adam = optax.adam(settings.learning_rate)
     start = _Learner(actor, critic, adam.init((actor, critic)), environment.start(settings.slots))
 

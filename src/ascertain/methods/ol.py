@@ -14,9 +14,10 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core import training
 from ascertain._core.hashing import mix
 from ascertain._core.networks import MLP, Linear, dropout_masks
-from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
+from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
 from ascertain.methods.dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
 from ascertain.methods.pretraining import SCHEDULE, mask_inputs, random_rate, random_subset
@@ -105,15 +106,15 @@ class OL(Policy):
 def pretrain(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     settings: Settings = Settings(),  # noqa: B008
     protocol: Protocol = PAPER,
 ) -> MLP:
     """Train the classifier on random subsets of the features."""
-    building, training = jr.split(key)
-    weights = class_weights(train_table.y, problem.n_classes)
+    building, learning = jr.split(key)
+    weights = class_weights(train.y, problem.n_classes)
 
     def seen(table: Table, kept: Bool[Array, "rows features"]) -> Bool[Array, "rows features"]:
         # The reference takes missing cells for observed zeros here.
@@ -121,20 +122,20 @@ def pretrain(
 
     def loss(own: MLP, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
         choosing, hiding, dropping = jr.split(key, 3)
-        rows = train_table.take(batch.rows)
+        rows = train.take(batch.rows)
         kept = random_subset(hiding, problem, protocol, len(batch.rows), random_rate(choosing))
         losses = _dropped_out_loss(own, dropping, rows.x, seen(rows, kept), rows.y, weights, settings)
         return jnp.sum(batch.weight * losses)
 
     def validate(own: MLP, key: PRNGKeyArray) -> Float[Array, ""]:
         del key
-        everything = jnp.ones_like(valid_table.available)
-        logits = own(mask_inputs(valid_table.x, seen(valid_table, everything)))
-        return jnp.mean(cross_entropy(logits, valid_table.y, weights))
+        everything = jnp.ones_like(valid.available)
+        logits = own(mask_inputs(valid.x, seen(valid, everything)))
+        return jnp.mean(cross_entropy(logits, valid.y, weights))
 
     own = MLP((2 * problem.n_features, *settings.hidden, problem.n_classes), key=building)
-    n_rows = train_table.x.shape[0]
-    return train(training, own, loss, validate, n_rows, settings.pretraining, settings.learning_rate)
+    n_rows = train.x.shape[0]
+    return training.train(learning, own, loss, validate, n_rows, settings.pretraining, settings.learning_rate)
 
 
 class _Learner(NamedTuple):
@@ -161,8 +162,8 @@ class _Learner(NamedTuple):
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: MLP | None = None,
@@ -178,16 +179,14 @@ def fit(
     del predictor
     pretraining, building, shuffling, acting = jr.split(key, 4)
     if pretrained is None:
-        pretrained = pretrain(
-            pretraining, problem, train_table, valid_table, settings=settings, protocol=protocol
-        )
+        pretrained = pretrain(pretraining, problem, train, valid, settings=settings, protocol=protocol)
     sees = state == "sm"
     n_inputs = 2 * problem.n_features + (problem.n_actions if sees else 0)
     q = QNetwork(n_inputs, problem.n_actions + 1, settings.hidden, key=building)
     policy = OL(pretrained, q, sees)
-    environment = Environment(shuffling, problem, train_table, protocol)
+    environment = Environment(shuffling, problem, train, protocol)
     adam = optax.adam(settings.learning_rate)
-    weights = class_weights(train_table.y, problem.n_classes)
+    weights = class_weights(train.y, problem.n_classes)
     kept_batches = max(1, min(settings.replay_slices // settings.slots, settings.batches))
     start = _Learner(
         policy,
@@ -266,7 +265,7 @@ def _agent_loss(
 def confidence_change(
     key: PRNGKeyArray, own: MLP, seen: Transitions, settings: Settings
 ) -> Float[Array, " batch"]:
-    """The L1 distance between the predictions before and after each step, two independent Monte Carlo means."""
+    """The L1 distance of the predictions before and after each step, two independent Monte Carlo means."""
     states = jax.tree.map(lambda *both: jnp.concatenate(both), seen.before, seen.after)
     trusted = confidence(key, own, mask_inputs(states.x, states.observed), settings)
     before, after = jnp.split(trusted, 2)

@@ -1,4 +1,4 @@
-"""OL's replay buffer. Steps are stored as row number, packed state, choice, reward and end, never as features."""
+"""OL's replay buffer: stores row numbers, packed states, choices, rewards and ends, but never features."""
 
 from typing import NamedTuple
 

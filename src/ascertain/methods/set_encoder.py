@@ -65,7 +65,7 @@ class SetEncoder(eqx.Module):
         """Embed the observed features of each row, of which there are at most `most`."""
         values = _transposed(jnp.where(observed, x, 0.0))
         seen = _transposed(observed.astype(x.dtype)) > 0
-        # A feature's input is its value and its one-hot number; this is the number's share of the first layer.
+        # A feature's input is its value and its one-hot number. This is the number's part of the first layer.
         first = self.read.layers[0]
         numbers = (first.weight[1:] + first.bias[None]).T
         if most is None or most >= len(values):

@@ -57,8 +57,8 @@ class Static(Policy):
 def fit(
     key: PRNGKeyArray,
     problem: Problem,
-    train_table: Table,
-    valid_table: Table,
+    train: Table,
+    valid: Table,
     *,
     predictor: Predictor | None = None,
     pretrained: None = None,
@@ -71,19 +71,19 @@ def fit(
     Takes what every method takes (see `Method`); the `predictor` judges the routes. Rows with holes are
     predicted from what they have of a route.
     """
-    del valid_table, pretrained, state, protocol
+    del valid, pretrained, state, protocol
     if predictor is None:
         raise InputError("routes are judged by the fixed predictor; give it with predictor=")
     drawing, choosing = jr.split(key)
-    n_rows = len(train_table.y)
+    n_rows = len(train.y)
     if n_rows > settings.max_rows:
-        train_table = train_table.take(jr.choice(choosing, n_rows, (settings.max_rows,), replace=False))
+        train = train.take(jr.choice(choosing, n_rows, (settings.max_rows,), replace=False))
 
     def score(chosen: Bool[Array, "masks actions"]) -> Float[Array, " masks"]:
         def count(mask: Array) -> Float[Array, "classes classes"]:
-            seen = problem.observed(mask)[None] & train_table.available
-            predicted = jnp.argmax(predictor(train_table.x, seen), axis=1)
-            true = jax.nn.one_hot(train_table.y, problem.n_classes)
+            seen = problem.observed(mask)[None] & train.available
+            predicted = jnp.argmax(predictor(train.x, seen), axis=1)
+            true = jax.nn.one_hot(train.y, problem.n_classes)
             return true.T @ jax.nn.one_hot(predicted, problem.n_classes)
 
         counts = jax.lax.map(count, chosen, batch_size=_MASKS_AT_ONCE)
