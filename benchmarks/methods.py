@@ -24,9 +24,11 @@ import ascertain
 from ascertain import Problem, Table, methods
 from ascertain._core.compilation import replicated
 from ascertain._core.networks import MLP
+from ascertain.datasets import Dataset
 from ascertain.evaluation.rollouts import most_steps
 from ascertain.predictors.masked_mlp import MaskedMLP
 from ascertain.protocol import Protocol, protocol
+from ascertain.recipe.presets import method_settings
 from ascertain.restoration import pvae
 
 
@@ -40,12 +42,19 @@ def simulated(n_rows: int, n_features: int) -> tuple[Problem, Table, Table]:
 
 
 def measure(
-    name: str, state: Any, case: tuple[Problem, Table, Table, str | None], reading: Protocol, replicates: int
+    name: str,
+    state: Any,
+    case: tuple[Problem, Table, Table, Dataset | None],
+    reading: Protocol,
+    replicates: int,
 ) -> dict[str, float]:
-    """Pretrain, fit and act with so many replicates at once, and add up what that takes."""
+    """Pretrain, fit and act with some replicates at once; total times and memory."""
     problem, train, valid, dataset = case
     method = methods.get(name)
-    settings = method.settings_for(problem, reading, dataset)
+    if dataset is None:
+        settings = method.completed(method.settings(), problem, reading)
+    else:
+        settings = method_settings(name, dataset, reading)
     keys = jr.split(jr.key(0), replicates)
     trains, valids = (
         jax.tree.map(lambda leaf: jnp.repeat(leaf[None], replicates, axis=0), table)
@@ -113,7 +122,7 @@ def main() -> None:
     parser.add_argument("--features", default="", help="of simulated tables, instead of a dataset")
     arguments = parser.parse_args()
     reading = protocol(arguments.protocol)
-    cases: dict[str, tuple[Problem, Table, Table, str | None]]
+    cases: dict[str, tuple[Problem, Table, Table, Dataset | None]]
     widths = [int(width) for width in arguments.replicates.split(",")]
     if arguments.rows or arguments.features:
         shapes = itertools.product(
@@ -123,7 +132,7 @@ def main() -> None:
     else:
         dataset = ascertain.load(arguments.dataset)
         train, valid, _ = dataset.split(0, reading)
-        cases = {dataset.name: (dataset.problem.without_names(), train, valid, dataset.name)}
+        cases = {dataset.name: (dataset.problem.without_names(), train, valid, dataset)}
     print(f"{jax.devices()[0].device_kind}, {reading.name}; seconds", flush=True)
     for name, (label, case), width in itertools.product(arguments.methods.split(","), cases.items(), widths):
         for state in arguments.states.split(","):

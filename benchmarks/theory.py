@@ -176,7 +176,7 @@ def restored(treatment: str, masked: list[Replicate], world: FiniteProblem, cent
 def fit_all(name: str, cells: list[Replicate], world: FiniteProblem, study: Study) -> list[dict[str, Any]]:
     """Train a method on all tables, in each of its state variants, and give what came out."""
     method, problem, protocol = methods.get(name), problem_of(world).without_names(), study.protocol
-    settings = method.settings_for(problem, protocol, None)
+    settings = method.completed(method.settings(), problem, protocol)
     predictor: Predictor = TrueDistribution(world)
     x, acquired = state_rows(world)
     keys = jnp.stack([cell.key(name) for cell in cells])

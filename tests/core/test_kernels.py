@@ -9,7 +9,7 @@ import jax.random as jr
 import pytest
 
 from ascertain._core import kernels
-from ascertain.methods import jafa
+from ascertain.methods import set_encoder
 from ascertain.restoration import pvae
 
 _SHAPES = [(21, 6, 130)]  # multiples of nothing
@@ -34,7 +34,7 @@ def test_sum_of_relus(n_rows: int, n_points: int, n_hidden: int) -> None:
 def test_weighted_sum(n_units: int, n_features: int, n_rows: int) -> None:
     memory = jr.normal(jr.key(0), (2, n_units, n_features, n_rows))
     weights = jr.normal(jr.key(1), (2, n_features, n_rows))
-    wanted = jax.vmap(jafa._sum_of_products)(memory, weights)
+    wanted = jax.vmap(set_encoder._sum_of_products)(memory, weights)
     found = _interpreted(kernels.weighted_sum)(memory, weights)
     assert jnp.allclose(found, wanted, rtol=1e-5, atol=1e-5 * n_features)
 

@@ -1,16 +1,21 @@
 """What the second implementations of several methods have in common: plain numbers and short formulas.
 
-Those implementations follow the real ones step by step. Functions that the real ones call are watched by
-callbacks, which give the lots that were drawn; everything else is computed again.
+Those implementations follow the real ones step by step, given the random numbers that these drew; everything
+else is computed again. For GDFS and DIME only calls of JAX and Optax are watched, none of our own functions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
+import pytest
+from jaxtyping import Array
 
 from ascertain import PAPER, Problem, Protocol, Table
 
@@ -74,6 +79,95 @@ class Adam:
     def model(self) -> Any:
         """The parameters, in single precision again."""
         return jax.tree.unflatten(self.structure, [jnp.asarray(leaf, jnp.float32) for leaf in self.leaves])
+
+
+class NaivePlateau:
+    """PyTorch's ReduceLROnPlateau and the early stop of methods.md 0.4."""
+
+    def __init__(self, rate: float, patience: int, least_rate: float):
+        self.rate, self.patience, self.least_rate = rate, patience, least_rate
+        self.best, self.bad_epochs, self.not_best = float("inf"), 0, 0
+
+    def step(self, loss: float) -> bool:
+        if loss < self.best * (1 - 1e-4):
+            self.best, self.bad_epochs = loss, 0
+        else:
+            self.bad_epochs += 1
+        if self.bad_epochs > self.patience:
+            lower = max(self.rate * 0.2, self.least_rate)
+            if self.rate - lower > 1e-8:
+                self.rate = lower
+            self.bad_epochs = 0
+        is_best = loss == self.best
+        self.not_best = 0 if is_best else self.not_best + 1
+        return is_best
+
+    @property
+    def stops(self) -> bool:
+        return self.not_best > self.patience + 1
+
+
+@dataclass
+class Tape:
+    """What a training drew and handed to Adam, in this order."""
+
+    draws: list[tuple[str, np.ndarray]] = field(default_factory=list)  # the function, and one row of its draw
+    keys: list[bytes] = field(default_factory=list)  # one of each draw
+    starts: list[Any] = field(default_factory=list)  # parameters that an optimiser was made for
+    gradients: list[Any] = field(default_factory=list)
+
+    def take(self, function: str) -> list[np.ndarray]:
+        return [draw for name, draw in self.draws if name == function]
+
+
+@contextmanager
+def taped(n_actions: int) -> Iterator[Tape]:
+    """Record calls of JAX's random numbers and Optax's Adam, and let all rows of a batch share one draw.
+
+    As rows do not differ in their draws, it does not matter how they are shuffled.
+    """
+    tape = Tape()
+    gumbel, uniform, adam = jr.gumbel, jr.uniform, optax.scale_by_adam
+
+    def record(kept: list[Any], make: Callable[..., Any], *seen: Any) -> None:
+        jax.debug.callback(lambda *each: kept.append(make(*each)), *seen, ordered=True)
+
+    def shared(name: str, key: Array, draw: Array, shape: tuple[int, ...]) -> Array:
+        record(tape.draws, lambda each: (name, np.asarray(each)), draw)
+        record(tape.keys, lambda each: np.asarray(each).tobytes(), jr.key_data(key))
+        return jnp.broadcast_to(draw, shape)
+
+    def shared_gumbel(key: Array, shape: tuple[int, ...]) -> Array:
+        return shared("gumbel", key, gumbel(key, (*shape[:-2], 1, shape[-1])), shape)
+
+    def shared_categorical(key: Array, logits: Array) -> Array:
+        return jnp.argmax(
+            logits + shared("categorical", key, gumbel(key, (1, n_actions)), logits.shape), axis=1
+        )
+
+    def shared_uniform(key: Array, shape: tuple[int, ...] = (), **bounds: Any) -> Array:
+        if bounds or len(shape) != 2:  # the parameters of a network
+            return uniform(key, shape, **bounds)
+        return shared("uniform", key, uniform(key, (1, shape[1])), shape)
+
+    def watched_adam() -> optax.GradientTransformation:
+        def init(model: Any) -> Any:
+            record(tape.starts, lambda each: each, model)
+            return adam().init(model)
+
+        def update(gradient: Any, state: Any, model: Any = None) -> Any:
+            record(tape.gradients, lambda each: each, gradient)
+            return adam().update(gradient, state, model)
+
+        return optax.GradientTransformation(init, update)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jr, "gumbel", shared_gumbel)
+        patch.setattr(jr, "categorical", shared_categorical)
+        patch.setattr(jr, "uniform", shared_uniform)
+        patch.setattr(optax, "scale_by_adam", watched_adam)
+        yield tape
+        jax.effects_barrier()
 
 
 def assert_close(found: Any, expected: Any, rtol: float = 1e-3, atol: float = 2e-6) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ascertain import AFABENCH, Problem, Protocol, Table
 from ascertain._core.networks import MLP
-from ascertain.methods.jafa import JAFA, SetClassifier, SetEncoder, Settings
+from ascertain.methods.jafa import JAFA, SetClassifier, Settings
+from ascertain.methods.set_encoder import SetEncoder
 
 
 def to_numpy(model: Any) -> Any:

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table
 from ascertain.acquisition import choose
 from ascertain.methods import aaco
-from ascertain.methods.aaco import Settings, random_subsets, settings_for, shared_distance
+from ascertain.methods.aaco import Settings, random_subsets, shared_distance
 
 from .by_hand import FAST
 
@@ -383,24 +383,6 @@ def test_candidates_are_the_same_for_a_seed() -> None:
     assert again.shape == (100, 7)
     np.testing.assert_array_equal(random_subsets(Settings(), 7), again)
     assert np.any(random_subsets(Settings(candidate_seed=1), 7) != again)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "neighbours", "alpha"),
-    [
-        (None, 5, 0.05),
-        ("cube", 5, 0.05),
-        ("cube_nuc", 5, 0.05),
-        ("heart_disease", 5, 0.05),
-        ("actg175", 5, 0.02),
-        ("nhanes_mortality", 5, 0.02),
-        ("diabetes", 3, 0.1),
-    ],
-)
-def test_settings_are_the_references(dataset: str | None, neighbours: int, alpha: float) -> None:
-    problem = Problem(np.eye(2), [1, 1], 1, 2)
-    found = settings_for(problem, PAPER, dataset)
-    assert (found.neighbours, found.acquisition_cost, found.candidates) == (neighbours, alpha, 100)
 
 
 def test_it_needs_the_predictor() -> None:

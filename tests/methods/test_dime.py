@@ -9,20 +9,29 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
-import scipy.stats
 from jaxtyping import Array
 
-from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain import AFABENCH, Problem, Protocol, Table
 from ascertain._core.networks import MLP, Linear
 from ascertain.acquisition import choose
 from ascertain.methods import dime
-from ascertain.methods.dime import DIME, Networks, Settings, batch_objective, entropy, settings_for
-from ascertain.methods.greedy import Plateau, descend, epoch
+from ascertain.methods.dime import DIME, Networks, Settings, batch_objective, entropy
 
 from ..acquisition_cases import PROTOCOLS
-from .by_hand import FAST, Adam, assert_close, filled, may_take, readable, three_classes, with_bad_rows
+from .by_hand import (
+    FAST,
+    Adam,
+    NaivePlateau,
+    Tape,
+    assert_close,
+    filled,
+    may_take,
+    readable,
+    taped,
+    three_classes,
+    with_bad_rows,
+)
 
-ALPHA = 1e-5  # of each statistical test; the keys are fixed
 INF = float("inf")
 
 
@@ -31,15 +40,6 @@ def test_the_defaults_are_the_references() -> None:
     default = Settings()
     assert (default.epsilon, default.epsilon_decay, default.epsilon_steps) == (0.05, 0.2, 10)
     assert (default.least_learning_rate, default.pretraining_epochs) == (1e-6, 200)
-    problem = Problem(np.eye(20), [2 / 3] * 10 + [4 / 3] * 10, 7, n_classes=2)
-    found = {name: settings_for(problem, AFABENCH, name) for name in ("cube", "cube_nuc", "cube_nm", None)}
-    assert {name: (each.pretraining_epochs, each.steps) for name, each in found.items()} == {
-        "cube": (100, 7),
-        "cube_nuc": (100, 20),  # trained for as many steps as it has features
-        "cube_nm": (200, 7),
-        None: (200, 7),
-    }
-    assert settings_for(problem, PAPER, "cube_nuc").steps == 10
 
 
 # The objective.
@@ -111,7 +111,8 @@ def scores(policy: DIME) -> np.ndarray:
     return np.asarray(act(policy, jnp.ones((1, 3)), nothing, nothing, ~nothing))[0]
 
 
-POLICY = DIME(constant([0.5, 0.2, 0.1], [0.25, 0.75]), jnp.asarray([2.0, 0.5, 0.0]), jnp.asarray(-INF))
+PRICED = Problem(np.eye(3), [2.0, 0.5, 0.0], 2, n_classes=2)
+POLICY = DIME(constant([0.5, 0.2, 0.1], [0.25, 0.75]), PRICED, jnp.asarray(-INF))
 H = 0.5623351
 
 
@@ -129,131 +130,66 @@ def test_it_stops_where_nothing_is_worth_the_threshold() -> None:
         np.testing.assert_array_equal(found[1:], scores(POLICY)[1:])
 
 
-# Training. A second implementation follows the real one: which actions its rows took can be told from the
-# losses afterwards, and everything else follows from these.
+# Training. A second implementation follows the real one, given its draws.
 
-N_ROWS, N_VALID, STEPS = 600, 40, 2
+N_ROWS, N_VALID, STEPS, N_EPOCHS, RATE = 200, 40, 2, 20, 0.05
 PROBLEM = Problem([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], [1, 0.5, 5], budget=2, n_classes=3)
 REVEALS, PRICES = np.asarray(PROBLEM.reveals), np.asarray(PROBLEM.costs)
-# With this patience, exploration falls with every second epoch that is no better, and twice in all.
+# With this patience, exploration falls with every second epoch in a row that is no better.
 SETTINGS = Settings(
     steps=STEPS,
-    epochs=50,
+    epochs=N_EPOCHS,
     batch_size=N_ROWS,
     hidden=(8, 6),
     dropout=0.0,
     patience=0,
+    learning_rate=RATE,
     epsilon=0.5,
     epsilon_steps=2,
 )
-EPSILONS = [0.5, 0.5, 0.5, 0.1, 0.1]
-RATES = [1e-3, 1e-3, 2e-4, 1e-3, 2e-4]  # falls by a factor of 5 after every such epoch, and starts again
-
-
-class Objective(NamedTuple):
-    """A call of `batch_objective`."""
-
-    estimate: np.ndarray
-    losses: np.ndarray
-    counts: np.ndarray
-    worth: np.ndarray
-
-
-class Update(NamedTuple):
-    """A call of `descend`."""
-
-    gradient: Any
-    model: Any
-    rate: float
+TRAIN, VALID = (with_bad_rows(three_classes(n, seed)) for seed, n in enumerate((N_ROWS, N_VALID)))
 
 
 class Run(NamedTuple):
     protocol: Protocol
     policy: DIME
-    train: Table
-    valid: Table
-    rows: list[np.ndarray]  # in the order of the batch, one per epoch
-    objectives: list[Objective]  # one per epoch
-    updates: list[Update]  # of the shared layers (once or twice) and of the heads, each epoch
-    losses: list[float]  # one per epoch
+    tape: Tape
 
 
 @pytest.fixture(scope="module", params=PROTOCOLS, ids=lambda protocol: protocol.name)
 def run(request: pytest.FixtureRequest) -> Run:
-    """Train, and pretend that no epoch is better than the first."""
-    order: list[np.ndarray] = []
-    objectives: list[Objective] = []
-    updates: list[Update] = []
-    losses: list[float] = []
-
-    def watched_objective(*inputs: Array) -> Array:
-        jax.debug.callback(
-            lambda *seen: objectives.append(Objective(*map(np.asarray, seen))), *inputs, ordered=True
-        )
-        return batch_objective(*inputs)
-
-    def watched_descend(gradient: Any, optimiser: Any, model: Any, rate: Array) -> Any:
-        jax.debug.callback(lambda *seen: updates.append(Update(*seen)), gradient, model, rate, ordered=True)
-        return descend(gradient, optimiser, model, rate)
-
-    def watched_epoch(key: Array, carry: Any, step: Any, *sizes: int) -> Any:
-        def watched_step(carry: Any, key: Array, rows: Array) -> Any:
-            jax.debug.callback(lambda seen: order.append(np.asarray(seen)), rows, ordered=True)
-            return step(carry, key, rows)
-
-        return epoch(key, carry, watched_step, *sizes)
-
-    after = Plateau.after
-
-    def pretended_after(self: Plateau, loss: Array, *rest: Any) -> Any:
-        jax.debug.callback(lambda seen: losses.append(float(seen)), loss, ordered=True)
-        return after(self, jnp.where(jnp.isinf(self.best), loss, 2 * self.best), *rest)
-
-    train, valid = (with_bad_rows(three_classes(n, seed)) for seed, n in enumerate((N_ROWS, N_VALID)))
     own = filled(partial(MLP, (8, 8, 6, 3)), 5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dime, "batch_objective", watched_objective)
-        patch.setattr(dime, "descend", watched_descend)
-        patch.setattr(dime, "epoch", watched_epoch)
-        patch.setattr(Plateau, "after", pretended_after)
+    with taped(PROBLEM.n_actions) as tape:
 
         @partial(jax.jit, compiler_options=FAST)
         def fit(key: Array) -> Any:
             return dime.fit(
-                key, PROBLEM, train, valid, pretrained=own, settings=SETTINGS, protocol=request.param
+                key, PROBLEM, TRAIN, VALID, pretrained=own, settings=SETTINGS, protocol=request.param
             )
 
         policy = jax.block_until_ready(fit(jr.key(3)))
-        jax.effects_barrier()
-    return Run(request.param, policy, train, valid, order, objectives, updates, losses)
+    return Run(request.param, policy, tape)
 
 
-def twice(run: Run) -> int:
-    return 2 if run.protocol is AFABENCH else 1
+def legal_in(protocol: Protocol, table: Table, acquired: np.ndarray) -> np.ndarray:
+    return may_take(PROBLEM, protocol, acquired, readable(PROBLEM, np.asarray(table.available)))
 
 
-def of_epoch(run: Run, number: int) -> tuple[Networks, Networks, float]:
-    """Give the networks before the step of an epoch, its gradient, and the learning rate."""
-    per_epoch = twice(run) + 1
-    mine = run.updates[number * per_epoch : (number + 1) * per_epoch]
-    shared, heads = mine[0], mine[-1]
-    assert len({float(each.rate) for each in mine}) == 1
-    return Networks(shared.model, *heads.model), Networks(shared.gradient, *heads.gradient), float(heads.rate)
+def counting(protocol: Protocol, table: Table) -> np.ndarray:
+    """The rows that count: in the paper's reading those in which something is legal at the start."""
+    legal = legal_in(protocol, table, np.zeros((len(table.y), 3), bool))
+    return legal.any(axis=1) | (protocol is AFABENCH)
 
 
-def legal_in(run: Run, table: Table, acquired: np.ndarray) -> np.ndarray:
-    return may_take(PROBLEM, run.protocol, acquired, readable(PROBLEM, np.asarray(table.available)))
-
-
-def frequencies(run: Run) -> np.ndarray:
-    """Give class weights that sum to 1."""
-    inverse = 1 / np.bincount(np.asarray(run.train.y), minlength=3)
+def class_weights() -> np.ndarray:
+    """Inverse frequencies, scaled to a sum of 1."""
+    inverse = 1 / np.bincount(np.asarray(TRAIN.y), minlength=3)
     return inverse / inverse.sum()
 
 
 @jax.jit
 def forward(networks: Networks, x: Array, acquired: Array) -> tuple[Array, Array]:
-    """Give log-probabilities of the classes, and shares."""
+    """Log-probabilities of the classes, and shares."""
     mask = (acquired @ REVEALS.astype(np.float32) > 0).astype(jnp.float32)
     hidden = jnp.concatenate([x * mask, mask], axis=-1)
     for layer in networks.hidden:
@@ -263,74 +199,38 @@ def forward(networks: Networks, x: Array, acquired: Array) -> tuple[Array, Array
     return log_probability, jax.nn.sigmoid(hidden @ values.weight + values.bias[None])
 
 
-def row_losses(run: Run, networks: Networks, table: Table, acquired: np.ndarray) -> np.ndarray:
-    log_probability = np.asarray(forward(networks, table.x, jnp.asarray(acquired, jnp.float32))[0])
-    y = np.asarray(table.y)
-    return -frequencies(run)[y] * log_probability[np.arange(len(y)), y]
+def greedy_moves(networks: Networks, table: Table, acquired: np.ndarray, legal: np.ndarray) -> np.ndarray:
+    """The most information per price; the entropy is the same for all actions."""
+    share = np.asarray(forward(networks, table.x, jnp.asarray(acquired, jnp.float32))[1])
+    return np.where(legal, share / PRICES[None], -1).argmax(axis=1)
 
 
-class Trace(NamedTuple):
-    """What the rows of an epoch's batch did."""
-
-    table: Table
-    networks: Networks
-    acquired: np.ndarray  # before each step and at the end
-    legal: np.ndarray  # in each step
-    move: np.ndarray  # in each step; -1 where nothing was legal
-
-
-def retrace(run: Run, number: int) -> Trace:
-    """Tell the moves from the losses after them, which differ from action to action."""
-    table = run.train.take(jnp.asarray(run.rows[number]))
-    networks, _, _ = of_epoch(run, number)
-    acquired, legals, moves = [np.zeros((N_ROWS, 3), bool)], [], []
-    np.testing.assert_allclose(
-        run.objectives[number].losses[0], row_losses(run, networks, table, acquired[0]), rtol=1e-4
-    )
-    for t in range(STEPS):
-        before, seen = acquired[-1], run.objectives[number].losses[t + 1]
-        legal = legal_in(run, table, before)
-        options = np.stack(
-            [row_losses(run, networks, table, before | np.eye(3, dtype=bool)[a]) for a in range(3)]
-        )
-        distance = np.where(legal.T, np.abs(options - seen[None]), INF)
-        some = legal.any(axis=1)
-        move = np.where(some, distance.argmin(axis=0), -1)
-        stays = row_losses(run, networks, table, before)
-        error = np.where(some, distance.min(axis=0), np.abs(stays - seen))
-        np.testing.assert_allclose(error, 0, atol=1e-5, err_msg="no legal action explains the loss")
-        assert np.mean(np.sort(distance, axis=0)[1] > 1e-4) > 0.98, "moves cannot be told apart"
-        acquired.append(before | (np.arange(3)[None] == move[:, None]))
-        legals.append(legal)
+def naive_moves(
+    protocol: Protocol, networks: Networks, draws: list[np.ndarray], epsilon: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The states, and the moves of each step: -1 where nothing was legal."""
+    acquired, moves = [np.zeros((N_ROWS, 3), bool)], []
+    for (draw,) in draws:
+        legal = legal_in(protocol, TRAIN, acquired[-1])
+        anything = np.where(legal, draw[None, 1:], -1).argmax(axis=1)
+        best = greedy_moves(networks, TRAIN, acquired[-1], legal)
+        move = np.where(legal.any(axis=1), best if draw[0] > epsilon else anything, -1)
+        acquired.append(acquired[-1] | (np.arange(3)[None] == move[:, None]))
         moves.append(move)
-    return Trace(table, networks, np.stack(acquired), np.stack(legals), np.stack(moves))
+    return np.stack(acquired), np.stack(moves)
 
 
-def test_losses_are_those_of_legal_moves(run: Run) -> None:
-    """Groups are revealed as a whole; where nothing is legal, a row stays as it is."""
-    for number in range(len(EPSILONS)):
-        retrace(run, number)
-
-
-def test_estimates_are_shares_of_the_entropy(run: Run) -> None:
-    for number in range(len(EPSILONS)):
-        trace, objective = retrace(run, number), run.objectives[number]
-        plays = trace.legal[0].any(axis=1)
-        worth = plays if run.protocol is PAPER else np.ones(N_ROWS, bool)
-        np.testing.assert_array_equal(objective.worth, worth)
-        for t in range(STEPS):
-            some = trace.legal[t].any(axis=1)
-            np.testing.assert_array_equal(objective.counts[t], some)
-            log_probability, share = (
-                np.asarray(each)
-                for each in forward(
-                    trace.networks, trace.table.x, jnp.asarray(trace.acquired[t], jnp.float32)
-                )
-            )
-            uncertainty = -(np.exp(log_probability) * log_probability).sum(axis=1)
-            expected = share[np.arange(N_ROWS), trace.move[t]] * uncertainty
-            close = np.isclose(objective.estimate[t], expected, rtol=1e-3, atol=1e-5)
-            assert close[some].mean() > 0.98  # but for moves that could not be told apart
+def naive_validation(protocol: Protocol, networks: Networks) -> float:
+    """The mean loss over the states of greedy acquisition."""
+    acquired, y, losses = np.zeros((N_VALID, 3), bool), np.asarray(VALID.y), []
+    for step in range(STEPS + 1):
+        if step:
+            legal = legal_in(protocol, VALID, acquired)
+            move = greedy_moves(networks, VALID, acquired, legal)
+            acquired = acquired | ((np.arange(3)[None] == move[:, None]) & legal)
+        log_probability = forward(networks, VALID.x, jnp.asarray(acquired, jnp.float32))[0]
+        losses.append(-class_weights()[y] * np.asarray(log_probability)[np.arange(N_VALID), y])
+    return float(np.mean(np.stack(losses)[:, counting(protocol, VALID)]))
 
 
 @partial(jax.jit, compiler_options=FAST)
@@ -362,62 +262,49 @@ def naive_gradient(
     return jax.grad(loss)(networks)
 
 
-def test_gradients_are_those_of_the_objective(run: Run) -> None:
-    for number in range(len(EPSILONS)):
-        trace = retrace(run, number)
+def test_training_is_that_of_a_second_implementation(run: Run) -> None:
+    """Moves, gradients, Adam, plateaus of the validation loss, and which networks are kept.
+
+    The shared layers are updated once or twice with the same gradient. When the loss stays, exploration falls
+    and the learning rate starts again; training ends when exploration has fallen often enough.
+    """
+    tape, protocol = run.tape, run.protocol
+    draws, twice = tape.take("uniform"), 2 if protocol is AFABENCH else 1
+    hidden, heads = tape.starts[:2]
+    adam = Adam(Networks(hidden, *heads))
+    n_shared = len(jax.tree.leaves(hidden))
+    times = [twice] * n_shared + [1] * (len(adam.leaves) - n_shared)
+    plateau, epsilon, falls, epochs, explored = NaivePlateau(RATE, 0, 1e-6), 0.5, 0, 0, set()
+    best = adam.model
+    while falls < 2 and epochs < N_EPOCHS:
+        *shared, of_heads = tape.gradients[epochs * (twice + 1) : (epochs + 1) * (twice + 1)]
+        gradient = Networks(shared[0], *of_heads)
+        assert_close(shared[-1], shared[0], rtol=0, atol=0)
+        steps = draws[epochs * STEPS : (epochs + 1) * STEPS]
+        explored |= {bool(draw[0, 0] <= epsilon) for draw in steps}
+        acquired, moves = naive_moves(protocol, adam.model, steps, epsilon)
         expected = naive_gradient(
-            trace.networks,
-            trace.table.x,
-            trace.table.y,
-            jnp.asarray(frequencies(run), jnp.float32),
-            jnp.asarray(trace.acquired, jnp.float32),
-            jnp.asarray(trace.move),
-            jnp.asarray(run.objectives[number].worth),
+            adam.model,
+            TRAIN.x,
+            TRAIN.y,
+            jnp.asarray(class_weights(), jnp.float32),
+            jnp.asarray(acquired, jnp.float32),
+            jnp.asarray(moves),
+            jnp.asarray(counting(protocol, TRAIN), jnp.float32),
         )
-        _, gradient, _ = of_epoch(run, number)
         assert_close(gradient, expected, rtol=5e-3, atol=2e-5)
+        adam.step(gradient, plateau.rate, times)
+        if plateau.step(naive_validation(protocol, adam.model)):
+            best = adam.model
+        if plateau.stops:
+            plateau.rate, plateau.not_best, epsilon, falls = RATE, 0, 0.2 * epsilon, falls + 1
+        epochs += 1
+    assert len(tape.gradients) == epochs * (twice + 1)
+    assert falls == 2
+    assert explored == {False, True}
+    assert_close(run.policy.networks, best, rtol=1e-4)
 
 
-def test_the_shared_layers_are_updated_once_or_twice(run: Run) -> None:
-    """With the same gradient, each time as a step of Adam of its own; the heads once."""
-    start, _, _ = of_epoch(run, 0)
-    adam = Adam(start)
-    n_shared = len(jax.tree.leaves(start.hidden))
-    times = [twice(run)] * n_shared + [1] * (len(adam.leaves) - n_shared)
-    for number in range(len(EPSILONS)):
-        model, gradient, rate = of_epoch(run, number)
-        assert_close(model, adam.model, rtol=1e-4)
-        adam.step(gradient, rate, times)
-        if number == 0:  # the best epoch, as was pretended
-            assert_close(run.policy.networks, adam.model, rtol=1e-4)
-
-
-def test_exploration_and_learning_rate_fall_when_the_loss_stays(run: Run) -> None:
-    """Also the number of epochs: training ends when exploration has fallen often enough."""
-    assert len(run.objectives) == len(run.losses) == len(EPSILONS)
-    np.testing.assert_allclose([of_epoch(run, number)[2] for number in range(len(RATES))], RATES, rtol=1e-5)
-    for number, epsilon in enumerate(EPSILONS):
-        trace = retrace(run, number)
-        complete = np.asarray(trace.table.available).all(axis=1)
-        legal = trace.legal[0][complete][0]
-        _, share = forward(trace.networks, trace.table.x, jnp.zeros((N_ROWS, 3)))
-        best = np.where(legal, np.asarray(share)[0] / PRICES, -1).argmax()
-        moves = trace.move[0][complete]
-        others = moves != best
-        expected = epsilon * (1 - 1 / legal.sum())  # any legal action, the best included
-        assert scipy.stats.binomtest(int(others.sum()), len(moves), expected).pvalue > ALPHA
-
-
-def test_validation_is_greedy(run: Run) -> None:
-    """The first epoch's loss, after which the networks are those that were kept."""
-    networks, table = run.policy.networks, run.valid
-    acquired = np.zeros((N_VALID, 3), bool)
-    worth = legal_in(run, table, acquired).any(axis=1) | (run.protocol is AFABENCH)
-    losses = [row_losses(run, networks, table, acquired)]
-    for _ in range(STEPS):
-        legal = legal_in(run, table, acquired)
-        share = np.asarray(forward(networks, table.x, jnp.asarray(acquired, jnp.float32))[1])
-        best = np.where(legal, share / PRICES[None], -1).argmax(axis=1)
-        acquired = acquired | ((np.arange(3)[None] == best[:, None]) & legal)
-        losses.append(row_losses(run, networks, table, acquired))
-    assert run.losses[0] == pytest.approx(np.mean(np.stack(losses)[:, worth]), rel=1e-4)
+def test_no_two_draws_share_a_key(run: Run) -> None:
+    """So the steps of training explore independently of each other."""
+    assert len(set(run.tape.keys)) == len(run.tape.keys) > 0

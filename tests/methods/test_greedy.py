@@ -20,16 +20,15 @@ from ascertain.methods import greedy
 from ascertain.methods.greedy import (
     GreedySettings,
     Plateau,
+    Setup,
     descend,
     epoch,
-    legal_in_training,
     pretrain_predictor,
-    row_weights,
     training_steps,
 )
 
 from ..acquisition_cases import ACTIONS, PROTOCOLS, ROWS, Case, cases
-from .by_hand import FAST, assert_close
+from .by_hand import FAST, NaivePlateau, assert_close
 
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 INF = float("inf")
@@ -49,30 +48,6 @@ def test_the_defaults_are_the_references() -> None:
 
 
 # The plateau: PyTorch's ReduceLROnPlateau and the early stop of methods.md 0.4.
-
-
-class NaivePlateau:
-    def __init__(self, rate: float, patience: int, least_rate: float):
-        self.rate, self.patience, self.least_rate = rate, patience, least_rate
-        self.best, self.bad_epochs, self.not_best = INF, 0, 0
-
-    def step(self, loss: float) -> bool:
-        if loss < self.best * (1 - 1e-4):
-            self.best, self.bad_epochs = loss, 0
-        else:
-            self.bad_epochs += 1
-        if self.bad_epochs > self.patience:
-            lower = max(self.rate * 0.2, self.least_rate)
-            if self.rate - lower > 1e-8:
-                self.rate = lower
-            self.bad_epochs = 0
-        is_best = loss == self.best
-        self.not_best = 0 if is_best else self.not_best + 1
-        return is_best
-
-    @property
-    def stops(self) -> bool:
-        return self.not_best > self.patience + 1
 
 
 N_EPOCHS = 40
@@ -230,8 +205,8 @@ def test_inside_jit_the_number_of_steps_must_be_set(protocol: Protocol) -> None:
 def legal_and_weights(
     protocol: Protocol, problem: Problem, acquired: Array, available: Array
 ) -> tuple[Array, Array]:
-    weights = row_weights(problem, protocol, available)
-    return legal_in_training(problem, protocol, acquired, available), weights
+    setup = Setup(problem, protocol, GreedySettings(), 1, jnp.ones(2))
+    return setup.legal(acquired, available), setup.row_weights(available)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

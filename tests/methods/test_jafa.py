@@ -16,7 +16,8 @@ from jaxtyping import Array, PRNGKeyArray
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
 from ascertain._core.networks import MLP
 from ascertain._core.training import Schedule
-from ascertain.methods.jafa import JAFA, SetClassifier, SetEncoder, Settings, fit, pretrain
+from ascertain.methods.jafa import JAFA, SetClassifier, Settings, fit, pretrain
+from ascertain.methods.set_encoder import SetEncoder
 
 from . import slow_jafa
 
@@ -169,7 +170,7 @@ def test_only_the_variant_with_the_mask_sees_availability() -> None:
 def test_what_is_not_observed_need_not_be_read() -> None:
     """Moving the observed features to the front changes neither the embedding nor its gradient."""
     keys = jr.split(jr.key(0), 4)
-    encoder = SetEncoder(9, Settings(), key=keys[0])
+    encoder = SetEncoder(9, (32, 32), 16, 5, key=keys[0])
     x, direction = jr.normal(keys[1], (30, 9)), jr.normal(keys[2], (30, 16))
     observed = (jr.uniform(keys[3], (30, 9)) < 0.3).at[0].set(False)
     most = int(observed.sum(axis=1).max())

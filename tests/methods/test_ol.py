@@ -14,6 +14,7 @@ import scipy.stats
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
+from ascertain._core import training
 from ascertain._core.networks import MLP
 from ascertain._core.training import Batch
 from ascertain.acquisition import Frames, Transitions, View
@@ -197,7 +198,7 @@ def test_pretraining_respects_availability_or_takes_holes_for_zeros(
         jax.debug.callback(lambda found: validated.append(float(found)), validate(own, key))
         return jax.grad(loss)(own, key, Batch(jnp.arange(20), jnp.full(20, 1 / 20)))
 
-    monkeypatch.setattr(ol, "train", one_gradient)
+    monkeypatch.setattr(training, "train", one_gradient)
     fit = partial(pretrain, settings=SMALL, protocol=protocol)
     gradient = jax.jit(fit, compiler_options=FAST)(jr.key(0), PROBLEM, table, table)
     jax.effects_barrier()

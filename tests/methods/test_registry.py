@@ -1,7 +1,7 @@
 """Methods by name: registering them, finding them, and telling who breaks a promise."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,33 +30,30 @@ CHEAPEST = '''
 """The cheapest action first."""
 
 import jax.numpy as jnp
-from jaxtyping import Array
 
+from ascertain import Policy, Problem
 from ascertain.methods import register
-from ascertain.policy import Policy
 
 
 class Cheapest(Policy):
-    costs: Array
+    problem: Problem
 
     def __call__(self, x, observed, acquired, available, *, key):
-        scores = jnp.broadcast_to(-self.costs[None], acquired.shape)
+        scores = -self.problem.prices(acquired)
         return jnp.concatenate([jnp.full((len(x), 1), -jnp.inf), scores], axis=1)
 
 
 @register("cheapest", summary="The cheapest action first.")
 def fit(key, problem, train_table, valid_table, **options):
-    return Cheapest(problem.costs)
+    return Cheapest(problem)
 '''
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test registers."""
-    registry.names()  # so that our own are there already
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-    yield
-    registry._load_all.cache_clear()
+    methods.names()  # so that our own are loaded already
+    monkeypatch.setattr(registry._METHODS, "_parts", dict(registry._METHODS._parts))
 
 
 # Registering.
@@ -84,7 +81,8 @@ def test_the_decorator_leaves_the_function_alone_and_notes_all_about_it() -> Non
     found = methods.get("mine")
     assert found.fit is fit
     assert found.summary == "Mine."
-    assert found.settings_for(PROBLEM, PAPER, "cube") == found.settings() == Settings()
+    assert found.settings() == Settings()
+    assert found.label == found.name == "mine"
     assert found.pretrain is pretrain
     assert found.states == ("s", "sm")
     assert found.keeps_rows
@@ -101,11 +99,17 @@ def test_what_is_not_said_is_as_plain_as_can_be() -> None:
 
 
 def test_settings_may_depend_on_the_problem() -> None:
-    def settings_for(problem: Problem, protocol: Any, dataset: str | None) -> tuple[int, str, str | None]:
-        return problem.n_actions, protocol.name, dataset
+    @dataclass(frozen=True)
+    class Settings:
+        size: int = 0
 
-    register("mine", summary="Mine.", settings_for=settings_for)(fit_nothing)
-    assert methods.get("mine").settings_for(PROBLEM, PAPER, "cube") == (3, "paper", "cube")
+        def completed(self, problem: Problem, protocol: Any) -> "Settings":
+            return replace(self, size=problem.n_actions + len(protocol.name))
+
+    register("mine", summary="Mine.", settings=Settings)(fit_nothing)
+    mine, stop = methods.get("mine"), methods.get("stop")
+    assert mine.completed(mine.settings(), PROBLEM, PAPER) == Settings(size=3 + len("paper"))
+    assert stop.completed(stop.settings(), PROBLEM, PAPER) == methods.NoSettings()
 
 
 def test_a_name_is_taken_once() -> None:
@@ -116,9 +120,9 @@ def test_a_name_is_taken_once() -> None:
     def another(*_: Any, **__: Any) -> Policy:
         raise NotImplementedError
 
-    with pytest.raises(InputError, match=r"a method 'mine' is there already, from .*test_registry"):
+    with pytest.raises(InputError, match=r"method 'mine' is already registered by .*test_registry"):
         register("mine", summary="Another.")(another)
-    with pytest.raises(InputError, match=r"a method 'jafa' is there already, from ascertain\.methods\.jafa"):
+    with pytest.raises(InputError, match=r"method 'jafa' is already registered by ascertain\.methods\.jafa"):
         register("jafa", summary="Another.")(another)
     assert methods.get("mine").fit is fit_nothing
 
@@ -128,7 +132,7 @@ def test_a_name_is_taken_once() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("jaffa", "did you mean 'jafa'?"), ("radom", "did you mean 'random'?"), ("zzz", "there are aaco, dime")],
+    [("jaffa", "did you mean 'jafa'?"), ("radom", "did you mean 'random'?"), ("zzz", "there are dime, gdfs")],
 )
 def test_an_unknown_name_gets_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -136,11 +140,11 @@ def test_an_unknown_name_gets_the_nearest(name: str, hint: str) -> None:
     assert f"no method is called {name!r}; {hint}" in str(caught.value)
 
 
-def test_names_are_sorted_and_ours_are_among_them() -> None:
+def test_names_are_in_the_order_of_the_documentation_and_those_of_others_follow() -> None:
+    register("another", summary="Another.")(fit_nothing)
     found = methods.names()
-    assert list(found) == sorted(found)
-    paper = {"aaco", "dime", "gdfs", "jafa", "odin", "ol"}
-    assert set(found) >= paper | {"random", "sequential", "static", "stop"}
+    paper = ("dime", "gdfs", "aaco", "jafa", "ol", "odin")
+    assert found == (*paper, "static", "random", "sequential", "stop", "another")
     assert all(methods.get(name).name == name and methods.get(name).summary for name in found)
     assert {name for name in found if methods.get(name).keeps_rows} == {"aaco"}
     assert {name for name in found if methods.get(name).states == ("s", "sm")} == {"jafa", "odin", "ol"}
@@ -182,7 +186,7 @@ def test_an_installed_package_makes_its_methods_known_by_entry_points(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: frugal\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[ascertain.methods]\ncheapest = cheapest_by_entry\n")
     monkeypatch.syspath_prepend(tmp_path)
-    registry._load_all.cache_clear()
+    monkeypatch.setattr(registry._METHODS, "_loaded", False)
     try:
         assert "cheapest" in methods.names()
         assert methods.get("cheapest").fit.__module__ == "cheapest_by_entry"
@@ -199,7 +203,7 @@ def test_a_plugin_that_fails_is_named_and_the_others_work(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[ascertain.methods]\nbroken = broken_by_entry\n")
     monkeypatch.syspath_prepend(tmp_path)
-    registry._load_all.cache_clear()
+    monkeypatch.setattr(registry._METHODS, "_loaded", False)
     with pytest.warns(UserWarning, match="the methods of broken could not be loaded: ModuleNotFoundError"):
         assert "gdfs" in methods.names()
 

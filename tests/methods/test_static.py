@@ -13,10 +13,10 @@ import scipy.stats
 from hypothesis import given, settings
 from jaxtyping import Array
 
-from ascertain import PAPER, InputError, Problem, Table
+from ascertain import InputError, Problem, Table
 from ascertain.acquisition import choose
 from ascertain.methods import static
-from ascertain.methods.static import Settings, Static, maximal_routes, settings_for
+from ascertain.methods.static import Settings, Static, maximal_routes
 from ascertain.metrics import Metric
 from ascertain.policy import Policy
 
@@ -165,11 +165,8 @@ def test_of_many_rows_some_are_looked_at(max_rows: int, expected: int) -> None:
     assert shapes == {(expected, 5)}
 
 
-def test_settings_are_the_datasets() -> None:
-    problem = Problem(np.eye(2), [1, 1], 1, 2)
-    assert (Settings().routes, Settings().max_rows) == (2000, 4096)
-    by_dataset = {name: settings_for(problem, PAPER, name).metric for name in (None, "cube_nm", "actg175")}
-    assert by_dataset == {None: "accuracy", "cube_nm": "accuracy", "actg175": "macro_f1"}
+def test_the_defaults() -> None:
+    assert Settings() == Settings(routes=2000, max_rows=4096, metric="accuracy")
 
 
 def test_it_needs_the_predictor() -> None:

@@ -68,6 +68,38 @@ def test_static_routes_are_compared_by_the_datasets_metric() -> None:
     assert method_settings("static", called("cube"), PAPER).metric == "accuracy"
 
 
+@pytest.mark.parametrize("method", ["gdfs", "dime"])
+def test_cube_nuc_is_trained_for_as_many_steps_as_it_has_features_in_the_reference(method: str) -> None:
+    unequal = load("cube_nuc").at(7.0)
+    assert method_settings(method, unequal, AFABENCH).steps == unequal.problem.n_features == 20
+    assert method_settings(method, unequal, PAPER).steps == 10  # the ten that cost 2/3
+    assert method_settings(method, replace(unequal, name="mine"), AFABENCH).steps == 7  # the budget
+
+
+@pytest.mark.parametrize(
+    ("dataset", "epochs"), [("cube", 100), ("cube_nuc", 100), ("cube_nm", 200), ("mine", 200)]
+)
+def test_dime_is_pretrained_for_half_as_long_on_most_cubes(dataset: str, epochs: int) -> None:
+    assert method_settings("dime", called(dataset), PAPER).pretraining_epochs == epochs
+
+
+@pytest.mark.parametrize(
+    ("dataset", "neighbours", "alpha"),
+    [
+        ("mine", 5, 0.05),
+        ("cube", 5, 0.05),
+        ("cube_nuc", 5, 0.05),
+        ("heart_disease", 5, 0.05),
+        ("actg175", 5, 0.02),
+        ("nhanes_mortality", 5, 0.02),
+        ("diabetes", 3, 0.1),
+    ],
+)
+def test_aaco_searches_as_in_the_reference(dataset: str, neighbours: int, alpha: float) -> None:
+    found = method_settings("aaco", called(dataset), PAPER)
+    assert (found.neighbours, found.acquisition_cost, found.candidates) == (neighbours, alpha, 100)
+
+
 def test_odin_is_given_the_shared_models_settings() -> None:
     shared = restorer_settings("pvae", called("cube_nm"))
     assert method_settings("odin", called("cube_nm"), AFABENCH, shared=shared).vae == shared

@@ -75,7 +75,8 @@ def positive_prices(
     return jnp.maximum(problem.prices(acquired), _LEAST_PRICE)
 
 
-class Setup(NamedTuple, Generic[AnySettings]):
+@dataclass(frozen=True)
+class Setup(Generic[AnySettings]):
     """What stays the same throughout the training."""
 
     problem: Problem
