@@ -129,9 +129,9 @@ def choice_costs(
     problem: Problem, acquired: Bool[Array, "*batch actions"], choice: Int[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
     """The price of each choice in units of the mean price; stopping is free."""
-    prices = problem.prices(acquired) / mean_price(problem)
+    prices = problem.prices(acquired)
     with_stop = jnp.concatenate([jnp.zeros_like(prices[..., :1]), prices], axis=-1)
-    return jnp.take_along_axis(with_stop, choice[..., None], axis=-1)[..., 0]
+    return jnp.take_along_axis(with_stop, choice[..., None], axis=-1)[..., 0] / mean_price(problem)
 
 
 class View(NamedTuple):

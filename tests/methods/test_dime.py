@@ -178,7 +178,7 @@ def legal_in(protocol: Protocol, table: Table, acquired: np.ndarray) -> np.ndarr
 def counting(protocol: Protocol, table: Table) -> np.ndarray:
     """The rows that count: in the paper's reading those in which something is legal at the start."""
     legal = legal_in(protocol, table, np.zeros((len(table.y), 3), bool))
-    return legal.any(axis=1) | (protocol is AFABENCH)
+    return np.logical_or(legal.any(axis=1), protocol is AFABENCH)
 
 
 def class_weights() -> np.ndarray:

@@ -215,7 +215,9 @@ def naive_gradient(
     legals = []
     for noise in moves:
         legal = legal_in(protocol, TRAIN, acquired[-1])
-        scaled = np.asarray(scaled_logits(networks.selector, TRAIN.x, jnp.asarray(acquired[-1]), legal))
+        scaled = np.asarray(
+            scaled_logits(networks.selector, TRAIN.x, jnp.asarray(acquired[-1]), jnp.asarray(legal))
+        )
         taken = np.eye(3, dtype=bool)[(scaled + noise).argmax(axis=1)] & legal
         acquired.append(acquired[-1] | taken)
         legals.append(legal)

@@ -17,6 +17,7 @@ from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
 from ascertain._core.networks import MLP
 from ascertain._core.training import Schedule
 from ascertain.methods.jafa import JAFA, SetClassifier, Settings, fit, pretrain
+from ascertain.methods.registry import State
 from ascertain.methods.set_encoder import SetEncoder
 
 from . import slow_jafa
@@ -236,7 +237,7 @@ def fit_all(
     pretrained: SetClassifier | None = None,
     *,
     settings: Settings,
-    state: str = "s",
+    state: State = "s",
     protocol: Protocol = PAPER,
 ) -> JAFA:
     fitted = fit(
