@@ -1,4 +1,4 @@
-"""The small problems that methods are tried on: a plain one, a grouped one, one with holes, and others."""
+"""Small problems to try methods on: a plain one, a grouped one, one with holes, and others."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from ascertain._core.networks import MLP
 from ascertain.predictors.masked_mlp import MaskedMLP, Settings
 from ascertain.problem import Problem, Table
 
-# Numbers of rows that nothing else is likely to have: an array of this size holds something of each row.
+# Unlikely numbers of rows: an array with such an axis has an entry for each row.
 TRAIN_ROWS, VALID_ROWS = 31, 23
 FEATURES = 6
 _CLASSES = 3
@@ -22,7 +22,7 @@ PREDICTOR = Settings(hidden=(8,))
 
 
 class Case(NamedTuple):
-    """What a method is fitted to."""
+    """The arguments of a fit."""
 
     key: PRNGKeyArray
     problem: Problem
@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """Situations to score."""
+    """States to score."""
 
     x: Float[Array, "instances features"]
     observed: Bool[Array, "instances features"]
@@ -46,7 +46,7 @@ def plain(n_actions: int) -> Case:
 
 
 def grouped(n_actions: int) -> Case:
-    """Features that come together, one of them also with others; unequal costs, one of them zero."""
+    """Groups of features, some of which overlap; unequal costs, one of them zero."""
     reveals = np.eye(n_actions, FEATURES)
     reveals[0, :2] = 1
     reveals[-1, -3:] = 1
@@ -55,13 +55,13 @@ def grouped(n_actions: int) -> Case:
 
 
 def incomplete(n_actions: int) -> Case:
-    """Rows with holes; in the first nothing is there, in the second only what the budget cannot pay."""
+    """Rows with holes; the first supports no action, the second only one beyond the budget."""
     costs = np.resize([4.0, 1.0, 2.0, 1.0, 1.0, 1.0], n_actions)
     return _case(2, np.eye(n_actions, FEATURES), costs, 3.0, holes=0.5, barren_rows=True)
 
 
 def other(n_actions: int, seed: int) -> Case:
-    """Anything else of the same shape."""
+    """A random problem of the same shape."""
     rng = np.random.default_rng(seed)
     reveals = np.eye(n_actions, FEATURES) + (rng.random((n_actions, FEATURES)) < 0.2) > 0
     return _case(seed, reveals, rng.uniform(0.5, 1.5, n_actions), 1.0 + seed, scale=3.0, holes=0.2)
@@ -93,7 +93,7 @@ def _case(
 
 
 def probe(case: Case, seed: int) -> Probe:
-    """Put rows into any situation: from nothing to everything acquired, and everything available."""
+    """Random states, from nothing to everything acquired; all actions are available."""
     rng = np.random.default_rng([seed, 2])
     n_actions = case.problem.n_actions
     acquired = jnp.asarray(rng.random((_PROBES, n_actions)) < np.linspace(0, 1, _PROBES)[:, None])
@@ -102,19 +102,19 @@ def probe(case: Case, seed: int) -> Probe:
 
 
 def with_other_availability(situations: Probe) -> Probe:
-    """Let rows lack some of what they had, but nothing that was acquired."""
+    """The same states with fewer available actions, but still with all acquired ones."""
     rng = np.random.default_rng(3)
     fewer = jnp.asarray(rng.random(situations.available.shape) < 0.5) | situations.acquired
     return situations._replace(available=fewer)
 
 
 def with_other_hidden_values(situations: Probe) -> Probe:
-    """Change every value that is not observed."""
+    """The same states with other values wherever these are not observed."""
     return situations._replace(x=jnp.where(situations.observed, situations.x, _garbage(situations.x)))
 
 
 def with_other_unmeasured_values(case: Case) -> Case:
-    """Put values, which a `Table` would not take, where the training rows have holes."""
+    """The same case with values in the holes of its tables, which `Table` itself would not allow."""
 
     def filled(table: Table) -> Table:
         changed: Table = eqx.tree_at(

@@ -1,4 +1,4 @@
-"""What every method promises, one function each, and the two ways to run them on any method.
+"""The promises that every method keeps, one function each, and two ways to check them on any method.
 
 A method is fitted to three small problems side by side, as in a study: a plain one, one with groups and
 unequal costs, and one whose rows have holes, in some of them so many that nothing can be acquired.
@@ -48,15 +48,15 @@ def check_method(
     protocol: Protocol | None = None,
     optimise: bool = False,
 ) -> None:
-    """Raise an `AssertionError` that says which promise a method breaks, and how; else do nothing.
+    """Raise an `AssertionError` that says which promise a method breaks, and how, if it breaks one.
 
     Parameters
     ----------
     method
         The name of a registered method, or the function that `register` decorates.
     settings
-        The method's settings; by default those that it chooses for a small problem. Shorten the training
-        here: no promise depends on its length.
+        The method's settings; by default its own for a small problem. Shorten the training here: no promise
+        depends on its length.
     state, protocol
         The only state variant or protocol to check; by default all.
     optimise
@@ -81,7 +81,7 @@ def method_checks(
     protocol: Protocol | None = None,
     optimise: bool = False,
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Give the checks with their names, to run them one by one in a test framework.
+    """All checks with their names, to run them one by one in a test framework.
 
     Takes what `check_method` takes. With pytest, decorate a test that calls `check()` with
     `@pytest.mark.parametrize(("name", "check"), method_checks("mine"))`. The checks of one state variant
@@ -103,7 +103,7 @@ def method_checks(
 
 
 def trial_checks(trial: Trial) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Give the checks of one trial with their names."""
+    """The checks of one trial with their names."""
     for check in OF_POLICIES + OF_FITTING:
         yield f"{trial.state}-{trial.protocol.name}-{check.__name__}", partial(check, trial)
 
@@ -127,7 +127,7 @@ def settings_are_frozen(trial: Trial) -> None:
 
 
 def fit_gives_numbers(trial: Trial) -> None:
-    """Check that fitting can be compiled and vmapped, and gives no NaN, whatever the rows lack."""
+    """Check that fitting can be compiled and vmapped, and gives no NaN, whatever cells the rows lack."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(trial.policies):
         if jnp.issubdtype(leaf.dtype, jnp.inexact):
             for place in np.flatnonzero(np.isnan(leaf).reshape(len(NAMES), -1).any(axis=1))[:1]:
@@ -148,7 +148,7 @@ def scores_are_numbers(trial: Trial) -> None:
 
 
 def only_legal_actions_are_taken(trial: Trial) -> None:
-    """Check that what is acquired for a row is available in it."""
+    """Check that only available actions are acquired."""
     for route in _routes(trial):
         trial.expect(
             set(route.taken) <= route.supported,
@@ -176,7 +176,7 @@ def the_budget_is_kept(trial: Trial) -> None:
 
 
 def barren_rows_are_left_alone(trial: Trial) -> None:
-    """Check that where nothing can be acquired nothing is, so that the prediction is that from nothing."""
+    """Check that nothing is acquired for rows where nothing is legal, which are predicted from nothing."""
     barren = [r for r in _routes(trial) if not any(r.fits(r.costs[action]) for action in r.supported)]
     assert len(barren) >= 2, "the incomplete case has such rows"
     for route in barren:
@@ -210,7 +210,7 @@ def hidden_values_do_not_matter(trial: Trial) -> None:
 
 
 def rows_are_kept_only_if_declared(trial: Trial) -> None:
-    """Check that a policy with something of each training row is registered with `keeps_rows`."""
+    """Check that a policy with an entry for each training row is registered with `keeps_rows`."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(trial.policies):
         trial.expect(
             trial.method.keeps_rows or TRAIN_ROWS not in leaf.shape[1:],
@@ -357,9 +357,9 @@ def _find(method: str | Callable[..., Policy]) -> Method:
 
 
 class _Route(NamedTuple):
-    """What is taken in a row, and what could be."""
+    """The actions taken in a row, and those it supports."""
 
-    row: str  # in words
+    row: str  # for messages
     taken: list[int]
     supported: set[int]
     costs: list[float]
@@ -370,7 +370,7 @@ class _Route(NamedTuple):
 
 
 def _routes(trial: Trial) -> Iterator[_Route]:
-    """Read all episodes by plain loops, which share nothing with the rollouts."""
+    """All episodes, read by plain loops that share no code with the rollouts."""
     for name, case, choices in zip(NAMES, trial.cases, trial.seen.episodes.choices, strict=True):
         reveals, available = np.asarray(case.problem.reveals), np.asarray(case.train.available)
         costs, budget = np.asarray(case.problem.costs).tolist(), float(case.problem.budget)
@@ -391,7 +391,7 @@ def _situation(trial: Trial, case: int, row: int) -> str:
 
 
 def _depends_on_key(trial: Trial) -> bool:
-    """Whether the key has any way to change the policy: `vmap` over keys alone tells."""
+    """Whether the policy can depend on the key: whether it is batched under `vmap` over keys alone."""
     case = trial.cases[0]
 
     def arrays(key: Any) -> Any:

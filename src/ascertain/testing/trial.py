@@ -1,4 +1,4 @@
-"""A method on trial: fitted to several small problems side by side, and asked what it would do."""
+"""A method on trial: fitted to several small problems side by side, and rolled out on them."""
 
 import re
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ NAMES = ("plain", "grouped", "incomplete")
 
 
 class BrokenPromise(AssertionError):  # noqa: N818 - it is told apart from a method's own assertions
-    """Says which promise a method breaks, and how."""
+    """A method breaks a promise; the message says which, and how."""
 
 
 class Look(NamedTuple):
-    """What policies do: their scores of the probes, and how they acquire for the training rows."""
+    """The policies' scores of the probes, and their rollouts on the training rows."""
 
     scores: np.ndarray  # cases x instances x choices
     episodes: Episodes  # of NumPy arrays, cases first
 
 
 class Trial:
-    """A method in one state variant under one protocol; what its checks share is computed once.
+    """A method in one state variant under one protocol; results that checks share are computed once.
 
     It is always fitted to three cases at once, in one program.
 
@@ -42,7 +42,7 @@ class Trial:
     method, state, protocol
         What is on trial.
     settings
-        The method's settings; None for its own choice.
+        The method's settings; None for its defaults.
     n_actions
         The number of actions that the cases have.
     optimise
@@ -77,13 +77,13 @@ class Trial:
             self.fail(broken)
 
     def fail(self, broken: str, cause: Exception | None = None) -> NoReturn:
-        """Raise, and say whose promise was broken and how."""
+        """Raise a `BrokenPromise` that names the method and says what is wrong."""
         variant = f"{self.method.name} ({self.state}, {self.protocol.name} protocol)"
         first_line = f": {type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}" if cause else ""
         raise BrokenPromise(f"{variant}: {broken}{first_line}") from cause
 
     def fit(self, cases: Sequence[Case], settings: Any = None) -> Any:
-        """Fit to three cases side by side; give the arrays of the policies, cases first."""
+        """Fit to three cases side by side; the arrays of the policies, cases first."""
         try:
             return self._fit(self.settings if settings is None else settings, stack(cases))
         except BrokenPromise:
@@ -92,7 +92,7 @@ class Trial:
             self.fail("jit(vmap(fit)) must work, but fails", error)
 
     def look(self, policies: Any, probes: Sequence[Probe] | None = None) -> Look:
-        """Let policies score probes (by default the cases' own) and acquire for the cases' training rows."""
+        """Score probes (by default the cases' own) and roll out on the cases' training rows."""
         situations = stack(self.probes if probes is None else probes)
         try:
             found = self._look(policies, stack(self.cases), situations)
@@ -104,27 +104,27 @@ class Trial:
 
     @property
     def thorough(self) -> bool:
-        """Whether to check also what takes long and does not depend on the protocol."""
+        """Whether to include the slow checks that do not depend on the protocol."""
         return self.protocol.affordability == "illegal"
 
     @cached_property
     def policies(self) -> Any:
-        """What is fitted to the cases."""
+        """The policies fitted to the cases."""
         return self.fit(self.cases)
 
     @cached_property
     def seen(self) -> Look:
-        """What these policies do."""
+        """The scores and rollouts of these policies."""
         return self.look(self.policies)
 
     @cached_property
     def program(self) -> tuple[str, list[bytes]]:
-        """What fitting computes: as text, memory addresses left out, and the constants in it."""
+        """The program of fitting, as text without memory addresses, and its constants."""
         closed = self._fit.trace(self.settings, stack(self.cases)).jaxpr
         return re.sub(r"0x[0-9a-f]+", "", str(closed)), bits(closed.consts)
 
     def policy(self, policies: Any, place: int) -> Policy:
-        """Give one of the policies by itself."""
+        """One of the policies by itself."""
 
         def take(leaf: Any) -> Any:
             # NumPy compiles nothing for it, but does not know random keys.
@@ -134,7 +134,7 @@ class Trial:
         return alone
 
     def fit_one(self, settings: Any, case: Case) -> Any:
-        """Fit to one case, as it is."""
+        """Fit to one case."""
         key, problem, train, valid, predictor = case
         given = {"settings": settings, "state": self.state, "protocol": self.protocol}
         return self.method.fit(key, problem, train, valid, predictor=predictor, pretrained=None, **given)
@@ -165,7 +165,7 @@ class Trial:
 
 
 def bits(tree: Any) -> list[bytes]:
-    """Give the content of all arrays, to be compared to the last bit."""
+    """The bytes of all arrays, for exact comparison."""
     leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
     return [np.asarray(jr.key_data(leaf) if _is_key(leaf) else leaf).tobytes() for leaf in leaves]
 
@@ -175,13 +175,13 @@ def _is_key(leaf: Any) -> bool:
 
 
 def stack(trees: Sequence[Any]) -> Any:
-    """Put arrays of the same shape into one, for `vmap`."""
+    """Stack PyTrees of the same shapes, for `vmap`."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 @cache
 def _quick_options() -> dict[str, Any]:
-    """Ask for programs that are compiled fast rather than well, if this compiler knows how to."""
+    """Options to compile quickly rather than well, if this compiler has them."""
     options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
     try:
         jax.jit(jnp.negative, compiler_options=options)(0.0)
