@@ -8,7 +8,7 @@ import pytest
 import ascertain
 
 SOURCE = Path(ascertain.__file__).parent
-FILES = sorted((SOURCE / "methods").rglob("*.py"))
+FILES = sorted(path for room in ("methods", "evaluation") for path in (SOURCE / room).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
