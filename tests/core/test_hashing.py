@@ -14,7 +14,7 @@ from ascertain._core.hashing import mix, random_words, shuffled
 
 ALPHA = 1e-5  # of each statistical test; the seeds are fixed
 
-# One compiled program for all sizes up to so many things: positions beyond the size are cut off afterwards.
+# One compiled program for all sizes up to this one: positions beyond the size are cut off afterwards.
 MOST = 300
 MASK = 2**32 - 1
 N_SEEDS = 40_000
@@ -30,12 +30,12 @@ def order(seed: int, n: int) -> np.ndarray:
 
 
 def orders(seeds: np.ndarray, n: int, positions: list[int]) -> np.ndarray:
-    """Give what stands at some positions in the order of each seed."""
+    """Look up some positions in the order of each seed."""
     return np.asarray(orders_of(jnp.asarray(seeds, jnp.uint32), jnp.asarray(positions), jnp.asarray(n)))
 
 
 def some_seeds(kind: str) -> np.ndarray:
-    """Give many seeds: those a caller counts up, or those drawn at random."""
+    """Make many seeds, counted up or drawn at random."""
     if kind == "counted":
         return np.arange(N_SEEDS, dtype=np.uint32)
     return np.random.default_rng(0).integers(0, 2**32, N_SEEDS, dtype=np.uint32)

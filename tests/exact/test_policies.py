@@ -174,8 +174,8 @@ def test_bad_scores_are_refused() -> None:
 def test_the_mean_over_keys_is_the_value_of_a_policy_that_is_random() -> None:
     @cache
     def expected(state: int) -> Fraction:
-        """Give the accuracy of random acquisition, times the probability of the state."""
-        edges = range(WORLD.space.first_edge[state], WORLD.space.first_edge[state + 1])
+        """Compute the accuracy of random acquisition, times the probability of the state."""
+        edges = WORLD.space.edges(state)
         if not edges:
             return Fraction(WORLD.mass[state, WORLD.prediction[state]])
         return sum((expected(int(s)) for e in edges for s in WORLD.space.children[e]), Fraction()) / len(

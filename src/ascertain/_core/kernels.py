@@ -116,15 +116,11 @@ def sum_by_kernel(
         out_ref[...] = jax.lax.fori_loop(0, n_points // _UNROLL, add, jnp.zeros(out_ref.shape))
 
     by_row = pl.BlockSpec((n_points, _ROWS), lambda row, lane: (0, row))
+    by_lane = pl.BlockSpec((n_points, _LANES), lambda row, lane: (0, lane))
     summed: Array = pl.pallas_call(
         kernel,
         grid=(x.shape[1] // _ROWS, directions.shape[1] // _LANES),
-        in_specs=[
-            by_row,
-            by_row,
-            pl.BlockSpec((n_points, _LANES), lambda row, lane: (0, lane)),
-            pl.BlockSpec((_LANES,), lambda row, lane: (lane,)),
-        ],
+        in_specs=[by_row, by_row, by_lane, pl.BlockSpec((_LANES,), lambda row, lane: (lane,))],
         out_specs=pl.BlockSpec((_ROWS, _LANES), lambda row, lane: (row, lane)),
         out_shape=jax.ShapeDtypeStruct((x.shape[1], directions.shape[1]), jnp.float32),
         **_options(interpret),
@@ -143,15 +139,8 @@ def gradient_by_kernel(
     gradient = _pad(gradient, _UNROLL, _LANES)
     n_rows = len(x)
 
-    def kernel(
-        x_ref: Any,
-        seen_ref: Any,
-        directions_ref: Any,
-        bias_ref: Any,
-        gradient_ref: Any,
-        to_directions_ref: Any,
-        to_bias_ref: Any,
-    ) -> None:
+    def kernel(*refs: Any) -> None:
+        x_ref, seen_ref, directions_ref, bias_ref, gradient_ref, to_directions_ref, to_bias_ref = refs
         slope, shift = directions_ref[...], bias_ref[...][None]
 
         def add(turn: Array, totals: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -168,18 +157,13 @@ def gradient_by_kernel(
         to_directions_ref[...], to_bias_ref[...] = totals
 
     by_point = pl.BlockSpec((n_rows, _ROWS), lambda point, lane: (0, point))
+    by_lane = pl.BlockSpec((n_rows, _LANES), lambda point, lane: (0, lane))
     block = pl.BlockSpec((_ROWS, _LANES), lambda point, lane: (point, lane))
     shape = jax.ShapeDtypeStruct(directions.shape, jnp.float32)
     to_directions, to_bias = pl.pallas_call(
         kernel,
         grid=(directions.shape[0] // _ROWS, directions.shape[1] // _LANES),
-        in_specs=[
-            by_point,
-            by_point,
-            block,
-            pl.BlockSpec((_LANES,), lambda point, lane: (lane,)),
-            pl.BlockSpec((n_rows, _LANES), lambda point, lane: (0, lane)),
-        ],
+        in_specs=[by_point, by_point, block, pl.BlockSpec((_LANES,), lambda point, lane: (lane,)), by_lane],
         out_specs=(block, block),
         out_shape=(shape, shape),
         **_options(interpret),

@@ -5,7 +5,7 @@ from jaxtyping import Int
 
 
 def round_up(n: int, *, digits: int = 1) -> int:
-    """Round up to a number with at most so many significant binary digits (1: a power of two).
+    """Round up to a number with at most `digits` significant binary digits (1: a power of two).
 
     Examples
     --------

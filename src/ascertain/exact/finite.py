@@ -179,14 +179,14 @@ class FiniteProblem:
         """Compute the accuracy of a plan under the true distribution, with all features available."""
         if plan.problem is not self and plan.problem._terms != self._terms:
             raise InputError("the plan is for a problem with other features, values, costs or budget")
-        space, accuracy, visited = self.space, 0.0, [0]
-        while visited:
-            state = visited.pop()
+        space, accuracy, pending = self.space, 0.0, [0]
+        while pending:
+            state = pending.pop()
             edge = plan.edge(state)
             if edge is None:
                 accuracy += float(self.mass[state, self.prediction[state]])
             else:
-                visited.extend(space.children[edge, space.has_value[edge]].tolist())
+                pending.extend(space.children[edge, space.has_value[edge]].tolist())
         return accuracy
 
     def regret(self, plan: Plan) -> float:
@@ -204,14 +204,13 @@ class FiniteProblem:
             if is_missing(value):
                 continue
             feature = self.feature(name)
-            if value_name(value) not in self.value_names[feature]:
-                allowed = ", ".join(self.value_names[feature])
-                raise InputError(f"{name!r} cannot be {value!r}; its values are {allowed}")
-            edges = slice(self.space.first_edge[state], self.space.first_edge[state + 1])
-            edge = np.flatnonzero(self.space.edge_action[edges] == feature) + edges.start
-            if len(edge) == 0:
+            names = self.value_names[feature]
+            if value_name(value) not in names:
+                raise InputError(f"{name!r} cannot be {value!r}; its values are {', '.join(names)}")
+            edges = [e for e in self.space.edges(state) if self.space.edge_action[e] == feature]
+            if not edges:
                 raise InputError(f"{name!r} does not fit what is left of the budget of {self.budget:g}")
-            state = int(self.space.children[edge[0], self.value_names[feature].index(value_name(value))])
+            state = int(self.space.children[edges[0], names.index(value_name(value))])
         return state
 
     def feature(self, name: str) -> int:

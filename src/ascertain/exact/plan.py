@@ -39,24 +39,20 @@ class Plan:
         """Look up the expected accuracy of stopping (None) and of every legal acquisition."""
         state = self.problem.state(known or {})
         values: dict[str | None, float] = {None: float(self.stop_values[state])}
-        for edge in self._edges(state):
+        for edge in self.problem.space.edges(state):
             values[self._feature(edge)] = float(self.edge_values[edge])
         return values
 
     def edge(self, state: int) -> int | None:
         """Find the edge of the state space that the plan takes from a state, or None to stop."""
         chosen, best = None, self.stop_values[state]
-        for edge in self._edges(state):
+        for edge in self.problem.space.edges(state):
             if self.edge_values[edge] > best + TIE_MARGIN:
                 chosen, best = edge, self.edge_values[edge]
         return chosen
 
     def __str__(self) -> str:
         return "\n".join(self._lines(0))
-
-    def _edges(self, state: int) -> range:
-        first_edge = self.problem.space.first_edge
-        return range(first_edge[state], first_edge[state + 1])
 
     def _feature(self, edge: int) -> str:
         return self.problem.feature_names[self.problem.space.edge_action[edge]]

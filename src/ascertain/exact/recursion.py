@@ -66,7 +66,7 @@ def solve_aliasing(
     n_labels = len(rows.labels)
     pooled = estimates.support * estimates.stop  # the sum of the values of a state's instances
     action_values = np.zeros(len(space.edge_state))
-    steps = list(space.steps(horizon))
+    steps = space.steps(horizon)
     for k, step in enumerate(steps, start=1):
         children = space.children[step.edges]
         counted = space.has_value[step.edges]

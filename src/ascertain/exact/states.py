@@ -1,6 +1,5 @@
 """The state space of a finite problem: states (x_S, S) of the paper's section 3.2, and acquisitions."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -61,9 +60,12 @@ class StateSpace:
         n_values = np.array(self.n_values)[self.edge_action]
         return np.arange(self.children.shape[1]) < n_values[:, None]
 
+    def edges(self, state: int) -> range:
+        """List the edges of a state."""
+        return range(self._first_edge[state], self._first_edge[state + 1])
+
     @cached_property
-    def first_edge(self) -> Int[np.ndarray, " starts"]:
-        """State s owns the edges from `first_edge[s]` up to `first_edge[s + 1]`."""
+    def _first_edge(self) -> Int[np.ndarray, " starts"]:
         return np.searchsorted(self.edge_state, np.arange(len(self) + 1))
 
     @cached_property
@@ -96,13 +98,13 @@ class StateSpace:
     def _n_last_values(self) -> Int[np.ndarray, " states"]:
         return (self.values == np.array(self.n_values) - 1).sum(axis=1)
 
-    def steps(self, horizon: int | None) -> Iterator[Step]:
-        """Iterate over the steps of backward induction (None: to the end of the budget).
+    def steps(self, horizon: int | None) -> list[Step]:
+        """List the steps of backward induction, at most `horizon` (None: to the end of the budget).
 
         Step k needs the values of step k - 1. With a limited horizon it updates every state from which k
         acquisitions are possible; without one, each state is updated once, after all its successors.
         """
-        return iter(self._full_steps if horizon is None else self._limited_steps[:horizon])
+        return self._full_steps if horizon is None else self._limited_steps[:horizon]
 
     @cached_property
     def _full_steps(self) -> list[Step]:
