@@ -43,7 +43,7 @@ from ascertain import Problem, Protocol, Table, methods
 from ascertain._core.compilation import replicated
 from ascertain.exact import FiniteProblem, shortcut
 from ascertain.exact.distribution import TrueDistribution
-from ascertain.exact.learned import plan_from_scores, problem_of, score_states, state_rows, table_of
+from ascertain.exact.policies import plan_from_scores, problem_of, score_states, state_rows, table_of
 from ascertain.methods.registry import State
 from ascertain.missingness import MCAR, mask_tables
 from ascertain.predictors.masked_mlp import Predictor

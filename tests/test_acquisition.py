@@ -285,12 +285,12 @@ class Lots(Policy):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        lots = jr.uniform(key, (x.shape[0], self.n_choices))
-        return lots if self.stops else lots.at[:, 0].set(-jnp.inf)
+        draws = jr.uniform(key, (x.shape[0], self.n_choices))
+        return draws if self.stops else draws.at[:, 0].set(-jnp.inf)
 
 
 def test_every_step_draws_new_lots_from_the_key() -> None:
-    """With one set of lots for all steps a row would take its actions from its best to its worst."""
+    """With one draw for all steps, a row would take its actions from its best to its worst."""
     n, rows = 3, 6000
     case = simple([1.0] * n, budget=2.0, available=[[1] * n] * rows)
     first, again, other = (
@@ -302,13 +302,13 @@ def test_every_step_draws_new_lots_from_the_key() -> None:
     pairs = np.asarray(first.choices - 1)
     counts = np.bincount(pairs[:, 0] * n + pairs[:, 1], minlength=n * n).reshape(n, n)
     assert scipy.stats.chisquare(counts[~np.eye(n, dtype=bool)]).pvalue > ALPHA  # 1,000 to a cell
-    lots = [jr.uniform(key, (rows, 1 + n)) for key in jr.split(jr.key(0), 2)]
-    np.testing.assert_array_equal(pairs[:, 0], np.argmax(lots[0][:, 1:], axis=1))
+    draws = [jr.uniform(key, (rows, 1 + n)) for key in jr.split(jr.key(0), 2)]
+    np.testing.assert_array_equal(pairs[:, 0], np.argmax(draws[0][:, 1:], axis=1))
 
 
 @pytest.mark.parametrize("hard", [True, False], ids=["hard", "soft"])
 def test_who_has_stopped_does_not_go_on(hard: bool) -> None:
-    """However good another action would be by the lots of a later step."""
+    """However good another action would be by the draw of a later step."""
     case = simple([1.0] * 3, budget=3.0, available=[[1] * 3] * 200)
     found = acquire_all(jr.key(0), Lots(4, stops=True), case.problem, case.table, AFABENCH, 3, hard=hard)
     stopped = np.asarray(found.choices) == 0

@@ -172,7 +172,7 @@ def test_a_table_in_which_nothing_is_legal_gives_episodes_that_acquire_nothing(p
 
 
 def lengths(record: Record) -> set[int]:
-    """Give how many acquisitions the episodes have that ended."""
+    """Count the acquisitions of each finished episode."""
     frames = jax.tree.map(np.asarray, record.frames)
     return set((frames.acquired.sum(axis=2) + (frames.choice > 0))[frames.done].tolist())
 

@@ -1,6 +1,6 @@
-"""Acquiring features one at a time: what is legal, what a step does, and rollouts of any policy.
+"""Acquiring features step by step: legal actions, rollouts of a policy, and an environment to train in.
 
-Choices are numbered as everywhere: 0 is to stop, 1 + a is to acquire action a.
+Choices are numbered as everywhere: 0 is to stop, 1 + a is to take action a.
 """
 
 from collections.abc import Callable
@@ -25,37 +25,33 @@ def legal_actions(
     acquired: Bool[Array, "*batch actions"],
     available: Bool[Array, "*batch actions"],
 ) -> Bool[Array, "*batch actions"]:
-    """Which actions may be taken: A_b(S, m) of section 3.2, or all that are left if budgets are not seen."""
-    left = available & ~acquired
+    """Which actions may be taken: A_b(S, m) of section 3.2, or all that remain if the policy is blind."""
+    remaining = available & ~acquired
     if protocol.affordability == "blind":
-        return left
-    return left & problem.affordable(acquired)
+        return remaining
+    return remaining & problem.affordable(acquired)
 
 
 def choose(
     scores: Float[Array, "*batch choices"], legal: Bool[Array, "*batch actions"]
 ) -> Int[Array, "*batch"]:
-    """Take the best legal choice, the first one of equals; to stop is always legal."""
+    """Take the best legal choice, the first one if several tie; stopping is always legal."""
     with_stop = jnp.concatenate([jnp.ones_like(legal[..., :1]), legal], axis=-1)
-    # Lower than any legal score but minus infinity, which only stopping may have.
-    return jnp.argmax(jnp.where(with_stop, jnp.maximum(scores, _lowest(legal)), -jnp.inf), axis=-1)
-
-
-def _lowest(legal: Bool[Array, "*batch actions"]) -> Float[Array, "*batch choices"]:
-    """Let a legal action that scores minus infinity win over a method that never stops."""
+    # Legal actions score at least LOWEST, so that they beat the minus infinity of a method that never stops.
     lowest = jnp.where(legal, LOWEST, -jnp.inf)
-    return jnp.concatenate([jnp.full_like(lowest[..., :1], -jnp.inf), lowest], axis=-1)
+    lowest = jnp.concatenate([jnp.full_like(lowest[..., :1], -jnp.inf), lowest], axis=-1)
+    return jnp.argmax(jnp.where(with_stop, jnp.maximum(scores, lowest), -jnp.inf), axis=-1)
 
 
 class Episodes(NamedTuple):
-    """What was acquired for each row, in order."""
+    """Rollouts: the choices made for each row, in order."""
 
     choices: Int[Array, "instances steps"]  # 1 + the action taken; 0 once the episode is over
     spent: Float[Array, "instances steps"]  # after each step
-    forced_stop: Bool[Array, " instances"]  # ended by a choice that the budget could not pay
+    forced_stop: Bool[Array, " instances"]  # ended by an unaffordable choice
 
     def acquired(self, n_actions: int) -> Bool[Array, "steps_and_start instances actions"]:
-        """Give what has been acquired before the first step and after each one."""
+        """Compute which actions were taken before the first step and after each one."""
         taken = jax.nn.one_hot(self.choices.T - 1, n_actions, dtype=bool)
         nothing = jnp.zeros_like(taken[:1])
         return jax.lax.associative_scan(jnp.logical_or, jnp.concatenate([nothing, taken]))
@@ -71,27 +67,27 @@ def acquire(
     *,
     hard: bool = True,
 ) -> Episodes:
-    """Let a policy acquire for every row of a table until it stops or the budget is spent.
+    """Roll out a policy on every row of a table until it stops or the budget is spent.
 
     Can be jitted and vmapped.
 
     Parameters
     ----------
     key
-        The random key, for policies that draw lots.
+        The random key, for policies that choose at random.
     policy
         The policy.
     problem
         Actions, costs and the budget.
     table
-        The rows. Actions that a row does not support are illegal in it; complete rows support all.
+        The rows. Actions whose features a row lacks are illegal in it.
     protocol
-        Under `illegal` affordability the policy chooses among what fits the budget; under `blind` its first
-        choice that does not fit ends the episode.
+        Under `illegal` affordability the policy chooses among affordable actions; under `blind` its first
+        unaffordable choice ends the episode.
     n_steps
-        The most steps to make; `problem.most_acquisitions()` covers the budget.
+        The number of steps; `problem.most_acquisitions()` is always enough.
     hard
-        Whether the budget counts. Without it an episode ends when the policy stops or nothing is left.
+        Whether the budget is enforced. If not, an episode ends when the policy stops or nothing remains.
     """
     available = problem.readable(table.available)
     nothing = jnp.zeros_like(available)
@@ -106,16 +102,16 @@ def acquire(
         choice = jnp.where(over, 0, choose(scores, legal))
         after = acquired | jax.nn.one_hot(choice - 1, problem.n_actions, dtype=bool)
         if blind:
-            too_dear = problem.total_cost(after) > problem.limit
-            forced = forced | too_dear
-            choice = jnp.where(too_dear, 0, choice)
-            after = jnp.where(too_dear[:, None], acquired, after)
+            unaffordable = problem.total_cost(after) > problem.limit
+            forced = forced | unaffordable
+            choice = jnp.where(unaffordable, 0, choice)
+            after = jnp.where(unaffordable[:, None], acquired, after)
         return (after, over | (choice == 0), forced), (choice, problem.total_cost(after))
 
     start = (nothing, jnp.zeros(len(nothing), bool), jnp.zeros(len(nothing), bool))
-    # A policy that does not see the budget makes one more choice when it is spent, which tells how it ends.
-    turns = jr.split(key, n_steps + blind)
-    (_, _, forced), (choices, spent) = jax.lax.scan(step, start, turns)
+    # A blind policy makes one more choice after the budget is spent, to learn whether it is forced to stop.
+    step_keys = jr.split(key, n_steps + blind)
+    (_, _, forced), (choices, spent) = jax.lax.scan(step, start, step_keys)
     return Episodes(choices.T[:, :n_steps], spent.T[:, :n_steps], forced)
 
 
@@ -135,15 +131,15 @@ def choice_costs(
 
 
 class View(NamedTuple):
-    """What a policy may see of rows in training."""
+    """What a policy sees of rows in training."""
 
     x: Float[Array, "*batch features"]
     observed: Bool[Array, "*batch features"]
-    open: Bool[Array, "*batch actions"]  # available and not yet acquired, whatever it costs
+    open: Bool[Array, "*batch actions"]  # available and not yet acquired, affordable or not
 
 
 class Slots(NamedTuple):
-    """Episodes in progress, side by side, and how far the rows have been handed out to them."""
+    """Episodes in progress side by side, and the position of the pass over the rows that starts new ones."""
 
     row: Int[Array, " slots"]
     acquired: Bool[Array, "slots actions"]
@@ -152,7 +148,7 @@ class Slots(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """Steps that were made: the state before, the choice, and whether it ended the episode."""
+    """Recorded steps: the state before, the choice, and whether it ended the episode."""
 
     row: Int[Array, "steps slots"]
     acquired: Bool[Array, "steps slots actions"]
@@ -161,7 +157,7 @@ class Frames(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """The same steps as a flat batch, with all that is to be seen before and after each."""
+    """Recorded steps as a flat batch, with what the policy sees before and after each."""
 
     before: View
     choice: Int[Array, " batch"]
@@ -170,25 +166,25 @@ class Transitions(NamedTuple):
     y: Int[Array, " batch"]
 
 
-# (key, row, acquired) -> (choice, anything to remember)
+# (key, row, acquired) -> (choice, anything to record)
 Chooser = Callable[[PRNGKeyArray, Array, Array], tuple[Int[Array, " slots"], Any]]
 
 
 class Environment(eqx.Module):
-    """The rows of a training table as episodes to act in, many side by side.
+    """Episodes on the rows of a training table, many side by side in slots.
 
-    Episodes that end are replaced at once by the next rows: in table order in the first pass, in a new
-    random order in every later one. Rows in which nothing is legal from the start are left out.
+    When an episode ends, its slot goes on with the next row: in table order in the first pass over the rows,
+    in a new random order in every later one. Rows without any legal action are skipped.
     """
 
     problem: Problem
     table: Table
     available: Bool[Array, "instances actions"]
-    rows: Int[Array, " instances"]  # those to act in come first
-    n_rows: Int[Array, ""]  # how many those are
+    rows: Int[Array, " instances"]  # those with a legal action come first
+    n_rows: Int[Array, ""]  # the number of those
     seed: UInt32[Array, ""]
     protocol: Protocol = eqx.field(static=True)
-    may_stop: bool = eqx.field(static=True)  # then the budget does not count (the soft-budget protocol)
+    may_stop: bool = eqx.field(static=True)  # then the budget is not enforced (soft budgets)
 
     def __init__(
         self,
@@ -207,7 +203,7 @@ class Environment(eqx.Module):
         self.seed = jr.bits(key, (), jnp.uint32)
 
     def start(self, n_slots: int) -> Slots:
-        """Begin with the first rows, nothing acquired."""
+        """Start episodes on the first rows, with nothing acquired."""
         nothing = jnp.zeros((n_slots, self.problem.n_actions), bool)
         fresh = Slots(jnp.zeros(n_slots, int), nothing, jnp.asarray(0), jnp.asarray(0))
         return self._replace(fresh, jnp.ones(n_slots, bool))
@@ -215,18 +211,18 @@ class Environment(eqx.Module):
     def legal(
         self, row: Int[Array, "*batch"], acquired: Bool[Array, "*batch actions"]
     ) -> Bool[Array, "*batch choices"]:
-        """Which choices may be made; to stop only where a method learns to."""
+        """Which choices are legal; stopping only if `may_stop`."""
         actions = self._legal(acquired, self.available[row])
         return jnp.concatenate([jnp.full_like(actions[..., :1], self.may_stop), actions], axis=-1)
 
     def view(self, row: Int[Array, "*batch"], acquired: Bool[Array, "*batch actions"]) -> View:
-        """Give what a policy may see."""
+        """Hide what is not acquired."""
         observed = self.problem.observed(acquired)
         x = jnp.where(observed, self.table.x[row], 0.0)
         return View(x, observed, self.available[row] & ~acquired)
 
     def transitions(self, frames: Frames) -> Transitions:
-        """Look up what was to be seen before and after each step."""
+        """Rebuild what the policy saw before and after each step."""
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), frames)
         after = flat.acquired | jax.nn.one_hot(flat.choice - 1, self.problem.n_actions, dtype=bool)
         return Transitions(
@@ -240,15 +236,17 @@ class Environment(eqx.Module):
     def collect(
         self, key: PRNGKeyArray, slots: Slots, choose: Chooser, n_steps: int
     ) -> tuple[Slots, Frames, Any]:
-        """Make some steps in every slot; also give what `choose` wanted to remember, steps first."""
-        frames, remembered = [], []
+        """Make `n_steps` steps in every slot; the last result stacks what `choose` recorded, steps first."""
+        frames, records = [], []
         for step_key in jr.split(key, n_steps):
-            choice, memory = choose(step_key, slots.row, slots.acquired)
+            choice, record = choose(step_key, slots.row, slots.acquired)
             slots, frame = self._step(slots, choice)
             frames.append(frame)
-            remembered.append(memory)
-        stacked = jax.tree.map(lambda *steps: jnp.stack(steps), *frames)
-        return slots, stacked, jax.tree.map(lambda *steps: jnp.stack(steps), *remembered)
+            records.append(record)
+        stacked, recorded = (
+            jax.tree.map(lambda *leaves: jnp.stack(leaves), *steps) for steps in (frames, records)
+        )
+        return slots, stacked, recorded
 
     def _step(self, slots: Slots, choice: Int[Array, " slots"]) -> tuple[Slots, Frames]:
         after = slots.acquired | jax.nn.one_hot(choice - 1, self.problem.n_actions, dtype=bool)
@@ -259,7 +257,7 @@ class Environment(eqx.Module):
         return self._replace(slots._replace(acquired=after), done), frame
 
     def _replace(self, slots: Slots, done: Bool[Array, " slots"]) -> Slots:
-        """Hand the next rows to the slots whose episode is over."""
+        """Start episodes on the next rows in the slots whose episode is over."""
         place = slots.position + jnp.cumsum(done) - 1
         order = shuffled(mix(self.seed + slots.passes.astype(jnp.uint32)), place % self.n_rows, self.n_rows)
         next_row = self.rows[jnp.where(slots.passes == 0, place % self.n_rows, order)]

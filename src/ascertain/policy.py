@@ -1,4 +1,4 @@
-"""What a fitted method is: a rule that scores every action from what is known of a row."""
+"""Policies, which methods fit: they score every choice from the observed features of a row."""
 
 import abc
 
@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 
 class Policy(eqx.Module):
-    """Scores stopping and every acquisition; the caller takes the best one that is legal.
+    """Scores stopping and every action; the caller takes the best legal one.
 
     A policy is a PyTree of its parameters, so it can be jitted, vmapped and saved.
     """
@@ -22,29 +22,29 @@ class Policy(eqx.Module):
         *,
         key: PRNGKeyArray,
     ) -> Float[Array, "instances choices"]:
-        """Score the choices of each row: 0 is to stop, 1 + a is to acquire action a.
+        """Score the choices of each row: 0 is to stop, 1 + a is to take action a.
 
         Parameters
         ----------
         x
-            The rows' values; those that are not observed are not looked at.
+            The rows' values; those that are not observed must not matter.
         observed
-            Which features are known.
+            Which features are observed.
         acquired
             Which actions were taken.
         available
-            Which actions the row supports; only policies of the state variant `sm` look at it.
+            Which actions the row has the features of; only the state variant `sm` uses it.
         key
-            The random key, for policies that draw lots.
+            The random key, for policies that choose at random.
 
         Returns
         -------
         scores
-            The higher the better. Stopping scores minus infinity where a method has no rule for it. Illegal
-            actions have some score, too: the caller leaves them out.
+            The higher the better. Stopping scores minus infinity if the method never stops. Scores of
+            illegal actions are ignored.
         """
 
     def at(self, budget: float | Float[Array, ""]) -> "Policy":
-        """Give the policy for another budget. Most do not look at the budget, and are the same for all."""
+        """Return the policy for another budget; by default the same for all."""
         del budget
         return self

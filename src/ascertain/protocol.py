@@ -1,4 +1,4 @@
-"""The places where the paper's text and its reference implementation, AFABench, do not do the same."""
+"""Protocols: how to read the paper where its text and its reference implementation, AFABench, differ."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,34 +10,34 @@ from ascertain.errors import InputError
 class Protocol:
     """How to read the paper where its text and its reference implementation differ.
 
-    Two values are named: `PAPER`, the text's formalism (the default everywhere), and `AFABENCH`, the
-    reference implementation, for comparing numbers. Settings of a method are not protocol.
+    There are two: `PAPER`, the text (the default everywhere), and `AFABENCH`, the reference
+    implementation, for comparing numbers. Settings of a method are not part of it.
     """
 
     name: str
 
     affordability: Literal["illegal", "blind"]
-    """What becomes of actions that the rest of the budget cannot pay. `illegal`: they cannot be chosen, in
-    training or evaluation. `blind`: the policy does not see the budget; training ends after the action
-    that exceeds it, and at evaluation the first unaffordable choice stops."""
+    """How unaffordable actions are treated. `illegal`: they cannot be chosen, in training or evaluation.
+    `blind`: the policy does not see the budget; a training episode ends after the action that exceeds it,
+    an evaluation episode before."""
 
     greedy_horizon: Literal["affordable", "steps"]
-    """How long GDFS and DIME acquire in training: while something is affordable, or for so many steps."""
+    """How long GDFS and DIME acquire in training: while an action is affordable, or for a number of steps."""
 
     aaco_no_support: Literal["exclude", "infinite"]
-    """AACO's training rows that share no feature with the query. `exclude`: they are no neighbours, and
-    all rows are when none shares any. `infinite`: their distance is, so that the first k rows are
-    neighbours of the empty query."""
+    """AACO's training rows that share no feature with the query. `exclude`: they are not neighbours, unless
+    no row shares any; then all rows are. `infinite`: their distance is infinite, so that the first k rows
+    are the neighbours of the empty query."""
 
     aaco_groups: Literal["subsets", "one_step"]
-    """What AACO searches where actions reveal groups: subsets of actions within the remaining budget, or
-    single actions."""
+    """What AACO searches if actions reveal several features: subsets of actions within the remaining budget,
+    or single actions."""
 
     aaco_fallback: Literal["best_action", "lowest_index"]
-    """What AACO acquires when nothing beats stopping but it must go on."""
+    """What AACO acquires if stopping is best but not possible."""
 
     ol_availability: Literal["respect", "ignore"]
-    """Whether OL's pretraining respects availability, or takes missing cells for observed zeros."""
+    """Whether OL's pretraining respects availability, or treats missing cells as observed zeros."""
 
     gdfs_cost: Literal["log", "log_then_divide"]
     """How GDFS weighs costs: logits - log c throughout, or logits - log c in training and logits / c when
@@ -47,12 +47,12 @@ class Protocol:
     """How often DIME's optimiser updates the layers that its two networks share, per step."""
 
     standardise: Literal["train", "all"]
-    """The rows whose mean and deviation standardise a dataset (and impute, where the reference imputes): the
-    training split, or all rows where the reference does so."""
+    """The rows that standardise a dataset (and impute it, where the reference imputes): the training split,
+    or all rows where the reference uses them."""
 
     pretrain_mask: Literal["action", "column"]
-    """What the methods' pretraining hides at random: what an action reveals as a whole, or single columns.
-    The PVAE, which is also ODIN's, hides single entries under both."""
+    """What the methods' pretraining hides at random: all features of an action together, or single columns.
+    The PVAE (also ODIN's) hides single columns under both."""
 
     ray_fit: Literal["damaged", "all"]
     """The cells that the recovery slope is fitted to: those with damage of at least 0.01, or all."""
@@ -90,7 +90,7 @@ AFABENCH = Protocol(
 
 
 def protocol(name: str) -> Protocol:
-    """Give a protocol by its name, `paper` or `afabench`."""
+    """Look up a protocol by its name, `paper` or `afabench`."""
     named = {each.name: each for each in (PAPER, AFABENCH)}
     if name not in named:
         raise InputError(f"no protocol is called {name!r}; there are {' and '.join(named)}")

@@ -10,11 +10,11 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascertain._core.hashing import mix, shuffled, words
+from ascertain._core.hashing import mix, random_words, shuffled
 
 ALPHA = 1e-5  # of each statistical test; the seeds are fixed
 
-# One compiled program for all sizes up to so many things: positions beyond the size are cut off afterwards.
+# One compiled program for all sizes up to this one: positions beyond the size are cut off afterwards.
 MOST = 300
 MASK = 2**32 - 1
 N_SEEDS = 40_000
@@ -30,12 +30,12 @@ def order(seed: int, n: int) -> np.ndarray:
 
 
 def orders(seeds: np.ndarray, n: int, positions: list[int]) -> np.ndarray:
-    """Give what stands at some positions in the order of each seed."""
+    """Look up some positions in the order of each seed."""
     return np.asarray(orders_of(jnp.asarray(seeds, jnp.uint32), jnp.asarray(positions), jnp.asarray(n)))
 
 
 def some_seeds(kind: str) -> np.ndarray:
-    """Give many seeds: those a caller counts up, or those drawn at random."""
+    """Make many seeds, counted up or drawn at random."""
     if kind == "counted":
         return np.arange(N_SEEDS, dtype=np.uint32)
     return np.random.default_rng(0).integers(0, 2**32, N_SEEDS, dtype=np.uint32)
@@ -72,20 +72,20 @@ def test_mixing_is_lowbias32_and_can_be_undone(word: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, MASK])
 def test_words_hash_counters_a_golden_step_apart(seed: int) -> None:
-    found = np.asarray(words(jnp.uint32(seed), 5))
+    found = np.asarray(random_words(jnp.uint32(seed), 5))
     assert found.dtype == np.uint32
     step = round(2**32 * (np.sqrt(5) - 1) / 2)
     assert found.tolist() == [slow_mix((i * step + seed) & MASK) for i in range(5)]
 
 
 def test_no_words_can_be_had() -> None:
-    assert words(jnp.uint32(3), 0).shape == (0,)
+    assert random_words(jnp.uint32(3), 0).shape == (0,)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31])
 def test_words_are_uniform_and_serially_independent(seed: int) -> None:
     n = 2**16
-    drawn = np.asarray(words(jnp.uint32(seed), n))
+    drawn = np.asarray(random_words(jnp.uint32(seed), n))
     assert len(np.unique(drawn)) == n  # the hash is one-to-one and the counters differ
     bits = (drawn[:, None] >> np.arange(32, dtype=np.uint32)) & 1
     # 32 sums of n coins, each within the two-sided quantile at ALPHA / 32.
@@ -98,7 +98,7 @@ def test_words_are_uniform_and_serially_independent(seed: int) -> None:
 
 
 def test_words_of_different_seeds_differ() -> None:
-    first, second = (np.asarray(words(jnp.uint32(seed), 4096)) for seed in (7, 8))
+    first, second = (np.asarray(random_words(jnp.uint32(seed), 4096)) for seed in (7, 8))
     agreeing = np.unpackbits((~(first ^ second)).view(np.uint8)).sum()
     n = 4096 * 32
     assert abs(agreeing - n / 2) < scipy.stats.norm.isf(ALPHA / 2) * np.sqrt(n) / 2

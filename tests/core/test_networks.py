@@ -14,7 +14,7 @@ apply = eqx.filter_jit(lambda network, *inputs, **options: network(*inputs, **op
 
 
 def network_of(*sizes: int) -> MLP:
-    """Give a network with random parameters, made with NumPy to spare compilation."""
+    """Build a network with random parameters, drawn by NumPy to avoid compilation."""
     rng = np.random.default_rng(0)
     shapes = eqx.filter_eval_shape(MLP, sizes, key=jr.key(0))
     drawn: MLP = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), shapes)

@@ -88,7 +88,7 @@ def test_epochs_are_shuffled_anew() -> None:
 @functools.partial(jax.jit, static_argnums=1)
 @functools.partial(jax.vmap, in_axes=(0, None))
 def rounds_kept(script: Float[Array, " rounds"], schedule: Schedule) -> Array:
-    """Give the number of batches that the parameters which are returned have seen."""
+    """Count the batches that the returned parameters were trained on."""
 
     def validate(model: Array, key: PRNGKeyArray) -> Array:
         del key

@@ -47,7 +47,7 @@ class Instance:
         return self.predictions[known]
 
     def trees(self, known: Known = ()) -> Iterator[Tree]:
-        """Give every deterministic policy."""
+        """List every deterministic policy."""
         yield None
         for feature in self.legal(known):
             values = range(self.n_values[feature])
@@ -96,7 +96,7 @@ class Learner:
         return [count / sum(counts) for count in counts]
 
     def plug_in(self, known: Known, feature: int, steps: int) -> float:
-        """Give Q_k of filtering, restoration or complete data, by equation 3."""
+        """Compute Q_k of filtering, restoration or complete data, by equation 3."""
         chances = self.transition(known, feature)
         return sum(
             chance * self.value(extend(known, feature, value), steps - 1)
@@ -108,7 +108,7 @@ class Learner:
         return max([self.stop(known), *options])
 
     def aliased(self, known: Known, feature: int, steps: int) -> float:
-        """Give Q_k of aliasing: an average over the rows, each going on with the best that it has."""
+        """Compute Q_k of aliasing: an average over rows that continue with their best available action."""
         children = [extend(known, feature, value) for value in range(self.problem.n_values[feature])]
         ends_here = not any(self.problem.legal(extend(known, a, 0)) for a in self.problem.legal(known))
         if ends_here or (steps == 1 and known):

@@ -5,9 +5,8 @@ import jax.random as jr
 import numpy as np
 
 from ascertain import Table
-from ascertain.exact import FiniteProblem, shortcut
-from ascertain.exact.distribution import TrueDistribution
-from ascertain.exact.learned import problem_of, state_rows, table_of
+from ascertain.exact import FiniteProblem, TrueDistribution, problem_of, shortcut, table_of
+from ascertain.exact.policies import state_rows
 from ascertain.missingness import MCAR
 from ascertain.predictors.masked_mlp import Predictor
 from ascertain.restoration import Restorer, restore

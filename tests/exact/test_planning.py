@@ -21,7 +21,7 @@ from .strategies import finite, instances, observations
 
 
 def population(problem: FiniteProblem, rate: float, scale: int) -> Observations:
-    """Give every atom and mask as often as it is expected in `scale` rows: data without sampling error."""
+    """Repeat every atom and mask as often as expected in `scale` rows: data without sampling error."""
     d = len(problem.n_values)
     masks = (np.arange(2**d)[:, None] >> np.arange(d)) & 1
     chance = (rate ** (d - masks.sum(axis=1)) * (1 - rate) ** masks.sum(axis=1))[None]

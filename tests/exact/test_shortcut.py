@@ -16,7 +16,7 @@ ALPHA = 1e-3  # the chance that a whole statistical test fails although all is w
 
 
 def unpack(rows: BitRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give x, y and availability of bit rows, row by row."""
+    """Unpack bit rows into x, y and availability."""
     bits = np.unpackbits(rows.cells.view(np.uint8), axis=1, bitorder="little").astype(int)
     is_row = np.unpackbits(rows.rows.view(np.uint8), bitorder="little").astype(bool)
     y = np.concatenate(

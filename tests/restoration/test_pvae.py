@@ -1,8 +1,6 @@
 """The PVAE against a slow NumPy reading of the specification, and against a known Gaussian."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -172,72 +170,6 @@ def test_log_variances_are_clamped_at_20_when_sampling() -> None:
     noise = np.asarray(jr.normal(jr.key(0), (1, 4)))
     deviation = np.exp([0.0, 1.0, 10.0, 10.0])
     np.testing.assert_allclose(drawn, 1 + deviation * noise, rtol=1e-5)
-
-
-# The sum over points and its gradient.
-
-
-def plain_sum(x: Any, seen: Any, directions: Any, bias: Any) -> jax.Array:
-    terms = jnp.maximum(x[:, :, None] * directions[None] + bias[None, None], 0)
-    return jnp.einsum("np,nph->nh", seen, terms)
-
-
-def sum_arguments(seed: int, replicates: tuple[int, ...] = ()) -> tuple[jax.Array, ...]:
-    rng = np.random.default_rng(seed)
-    seen = rng.random((*replicates, 9, 5)) < 0.6
-    x = rng.normal(size=seen.shape) * seen
-    drawn = (x, seen, rng.normal(size=(*replicates, 5, 7)), rng.normal(size=(*replicates, 7)))
-    return tuple(jnp.asarray(a, jnp.float32) for a in drawn)
-
-
-SUMS: dict[str, Callable[..., jax.Array]] = {
-    "in use": module._sum_of_relus,
-    "point by point": module._sum_point_by_point,
-    "all points": module._sum_all_points,
-}
-
-
-@pytest.mark.parametrize("name", SUMS)
-def test_the_sum_over_points(name: str) -> None:
-    arguments = sum_arguments(0)
-    np.testing.assert_allclose(jax.jit(SUMS[name])(*arguments), plain_sum(*arguments), rtol=1e-5, atol=1e-5)
-    arguments = sum_arguments(1, (3,))
-    expected = jax.vmap(plain_sum)(*arguments)
-    np.testing.assert_allclose(jax.jit(jax.vmap(SUMS[name]))(*arguments), expected, rtol=1e-5, atol=1e-5)
-
-
-def plain_gradients(x: Any, seen: Any, directions: Any, bias: Any, gradient: Any) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = jax.grad(
-        lambda d, b: jnp.sum(gradient * plain_sum(x, seen, d, b)), argnums=(0, 1)
-    )(directions, bias)
-    return found
-
-
-def gradients_in_use(x: Any, seen: Any, directions: Any, bias: Any, gradient: Any) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = jax.grad(
-        lambda d, b: jnp.sum(gradient * module._sum_of_relus(x, seen, d, b)), argnums=(0, 1)
-    )(directions, bias)
-    return found
-
-
-GRADIENTS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "in use": gradients_in_use,
-    "point by point": module._gradient_point_by_point,
-    "all points": module._gradient_all_points,
-}
-
-
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_the_gradient_of_the_sum_over_points(name: str) -> None:
-    for replicates in ((), (3,)):
-        arguments = sum_arguments(2, replicates)
-        shape = (*replicates, 9, 7)
-        arguments += (jnp.asarray(np.random.default_rng(3).normal(size=shape), jnp.float32),)
-        ours, plain = GRADIENTS[name], plain_gradients
-        if replicates:
-            ours, plain = jax.vmap(ours), jax.vmap(plain)
-        for found, expected in zip(jax.jit(ours)(*arguments), jax.jit(plain)(*arguments), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 # Training.

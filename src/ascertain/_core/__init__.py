@@ -1,1 +1,1 @@
-"""What every room uses and none is about: checks, files, compilation, networks, training."""
+"""Shared foundations: input checks, files, compilation, networks and training."""

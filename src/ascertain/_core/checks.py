@@ -1,4 +1,4 @@
-"""Checks of what callers pass: each returns a clean value or raises an error that names the offender."""
+"""Checks of arguments: each returns a clean value or raises an `InputError` that names the culprit."""
 
 from collections.abc import Sequence, Sized
 from numbers import Real
@@ -10,16 +10,13 @@ from numpy.typing import ArrayLike
 
 from ascertain.errors import InputError
 
-# A budget is exceeded only beyond this part of max(1, budget), so that 0.1 + 0.2 fits a budget of 0.3.
-BUDGET_TOLERANCE = 1e-6
+BUDGET_TOLERANCE = 1e-6  # relative to max(1, budget)
+_LARGEST_AMOUNT = 1e30  # sums of costs stay finite in single precision
 
 
 def spending_limit(budget: float) -> float:
-    """The most that may be spent: the budget, with room for rounding (0.1 + 0.2 fits into 0.3)."""
+    """Return the most that may be spent: the budget plus a tolerance, so that 0.1 + 0.2 fits into 0.3."""
     return budget + BUDGET_TOLERANCE * max(1.0, budget)
-
-
-_LARGEST_AMOUNT = 1e30  # sums of costs stay finite in single precision
 
 
 def check_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
@@ -29,24 +26,26 @@ def check_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
         shape = {0: "a number", 1: "a sequence of numbers", 2: "a table of numbers"}[ndim]
         raise InputError(f"{what} must be {shape}, got an array of shape {array.shape}")
     if array.dtype.kind not in "fiub":
-        for index in np.argwhere([_number(value) is None for value in array.flat])[:1]:
-            place = np.array(np.unravel_index(index[0], array.shape), int) if ndim else np.array([], int)
-            raise InputError(f"{what}{_place(place)} is {array.flat[index[0]]!r}, not a number")
-        return np.array([_number(value) for value in array.flat], np.float64).reshape(array.shape)
+        numbers = [_number(value) for value in array.flat]
+        if None in numbers:
+            first = numbers.index(None)
+            index = np.unravel_index(first, array.shape)
+            raise InputError(f"{what}{_place(index)} is {array.flat[first]!r}, not a number")
+        return np.array(numbers, np.float64).reshape(array.shape)
     return array.astype(np.float64)
 
 
 def check_whole_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
-    """Return `values` as integers in `ndim` dimensions; whole floats are taken as such."""
+    """Return `values` as integers in `ndim` dimensions; whole floats are accepted."""
     array = check_numbers(what, values, ndim)
-    whole = (array == np.round(array)) & (np.abs(array) < 2**53)  # what a float holds exactly
+    whole = (array == np.round(array)) & (np.abs(array) < 2**53)  # floats hold these exactly
     for index in np.argwhere(~whole)[:1]:
         raise InputError(f"{what}{_place(index)} is {array[tuple(index)]}, not a whole number")
     return array.astype(np.int64)
 
 
 def check_mask(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
-    """Return `values` as booleans in `ndim` dimensions; 0 and 1 are taken as such."""
+    """Return `values` as booleans in `ndim` dimensions; 0 and 1 are accepted."""
     array = check_numbers(what, values, ndim)
     for index in np.argwhere((array != 0) & (array != 1))[:1]:
         raise InputError(f"{what}{_place(index)} is {array[tuple(index)]:g}, neither true (1) nor false (0)")
@@ -54,7 +53,7 @@ def check_mask(what: str, values: ArrayLike, ndim: int) -> np.ndarray:
 
 
 def check_labels(what: str, labels: ArrayLike, rows: int, n_classes: int | None) -> np.ndarray:
-    """Return one label per row, each below `n_classes` where that is given (and below 2^31)."""
+    """Return one label per row, each below `n_classes` (below 2^31 if that is None)."""
     array = check_whole_numbers(what, labels, ndim=1)
     if len(array) != rows:
         raise InputError(f"{what} has {len(array)} labels for {rows} rows")
@@ -80,12 +79,12 @@ def check_rate(rate: float) -> float:
 
 
 def is_real(value: object) -> bool:
-    """Whether a value is a real number, Python's or NumPy's (and no boolean)."""
+    """Whether a value is a real number of Python or NumPy, and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_names(what: str, names: Sequence[str] | None, expected: int) -> tuple[str, ...] | None:
-    """Return `expected` distinct names, or None where none are given."""
+    """Return `expected` distinct names; None stays None."""
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Sized) or len(names) != expected:
@@ -109,7 +108,7 @@ def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
 
 
 def check_budget(budget: ArrayLike, costs: np.ndarray) -> float:
-    """Return a finite budget that pays for at least the cheapest of the costs."""
+    """Return a finite budget that covers at least the cheapest cost."""
     amount = float(check_numbers("budget", budget, ndim=0))
     if not abs(amount) <= _LARGEST_AMOUNT:
         raise InputError(f"budget must be finite, got {amount}; to buy everything use the sum of the costs")
@@ -126,11 +125,11 @@ def _array(what: str, values: ArrayLike) -> np.ndarray:
 
 
 def _number(value: Any) -> float | None:
-    """Read a number; None and pandas' NA are missing ones. Give None for anything else."""
+    """Read a number: NaN for None and pandas' NA, None for what is not a number."""
     if value is None or value is pd.NA:
         return float("nan")
     return float(value) if isinstance(value, Real) else None
 
 
-def _place(index: np.ndarray) -> str:
+def _place(index: Sequence[Any] | np.ndarray) -> str:
     return f"[{', '.join(map(str, index))}]" if len(index) else ""

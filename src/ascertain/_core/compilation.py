@@ -1,4 +1,4 @@
-"""How programs are made of functions, compiled, and kept in JAX's persistent cache for later processes."""
+"""Compiling functions, batching them over replicates, and caching compiled programs on disk."""
 
 import os
 from collections.abc import Callable
@@ -14,17 +14,16 @@ from ascertain.errors import InputError, StoreError
 
 
 def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Keep compiled programs on disk, so that they compile once per machine and not once per process.
+    """Cache compiled programs on disk, so that they compile once per machine and not once per process.
 
-    A cached program is code that will run, so the folder is readable and writable by its owner only
-    (mode 0700), and one that is open or belongs to somebody else is refused. The command line calls this; a
-    library user who wants it does so once, before the first computation. Importing the package
-    never does.
+    The command line calls this. In a library, call it once before the first computation; importing the
+    package does not. Cached programs are code that will run: a new folder is private to its owner (mode
+    0700), and a folder that is open to others or belongs to another user is refused.
 
     Parameters
     ----------
     folder
-        Where to keep them; by default `xla` in the user's cache directory for `ascertain`.
+        Where to keep the programs; by default `xla` in the user's cache directory for `ascertain`.
 
     Returns
     -------
@@ -52,13 +51,13 @@ def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def compiler_options() -> dict[str, bool | str]:
-    """Give the options that programs of many replicates are compiled with.
+    """Options for XLA that make compilation fast and its results reproducible.
 
-    On a GPU XLA by default times several ways to multiply matrices and keeps the fastest. That takes most of
-    the time to compile (five times as many processor seconds, measured), and since timings vary, the same
-    program may round differently when it is compiled again: a study that goes on later would not give the
-    same numbers. So matrices are multiplied by cuBLAS, which chooses by a rule. On processor cores the
-    compiler's second and third level of optimisation take up to half of the time and gain nothing measurable.
+    On a GPU, XLA by default times several algorithms for every matrix product and keeps the fastest. This
+    autotuning takes most of the compile time (a factor of five in processor seconds, measured). Timings
+    vary, so the same program may round differently when it is compiled again, and a resumed study would
+    give other numbers. Without autotuning cuBLAS chooses by a fixed rule. On processor cores, optimisation
+    levels 2 and 3 take up to half of the compile time and gain nothing measurable.
     """
     if jax.default_backend() == "gpu":
         return {"xla_gpu_autotune_level": "0", "xla_gpu_enable_triton_gemm": False}
@@ -66,11 +65,10 @@ def compiler_options() -> dict[str, bool | str]:
 
 
 def replicated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make of a function of arrays one of many replicates, stacked along a first axis.
+    """Turn a function of arrays into one of replicates, stacked along a new first axis.
 
-    On a GPU by `vmap`. On processor cores one replicate after the other: they have no room for more at once,
-    and products of many small matrices, even if there is but one of them, are several times slower there than
-    plain products.
+    On a GPU this is `vmap`. On processor cores it is `lax.map`, one replicate after the other: batched
+    products of small matrices are several times slower there than plain ones, even in a batch of one.
     """
     if jax.default_backend() == "gpu":
         return jax.vmap(function)
@@ -81,8 +79,8 @@ def replicated(function: Callable[..., Any]) -> Callable[..., Any]:
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function for each shape of its arrays, with `compiler_options`.
 
-    Not to be called while a module is imported, as it asks what devices there are.
+    Do not call this at import time: it initialises JAX's backend.
     """
-    options: dict[str, Any] = {"compiler_options": compiler_options()}  # unknown to Equinox's annotations
+    options: dict[str, Any] = {"compiler_options": compiler_options()}  # missing from Equinox's annotations
     jitted: Callable[..., Any] = eqx.filter_jit(function, **options)
     return jitted

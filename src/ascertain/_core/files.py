@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old one or the new one, never half of one."""
+"""Replacing files atomically: a reader sees the old file or the new one, never half of one."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from uuid import uuid4
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write to; it takes the place of `path` once it is safely on disk.
+    """Yield a temporary path to write to, which replaces `path` once it is safely on disk.
 
     The temporary name keeps the suffix, since some writers choose their format by it. If the body
     raises, `path` is left as it was.
@@ -20,14 +20,10 @@ def replacing(path: Path) -> Iterator[Path]:
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
         temporary.replace(path)
-        _sync_folder(path.parent)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # so that the rename survives a crash, too
+        finally:
+            os.close(folder)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Reading tables of pandas or polars, as callers hold them."""
+"""Helpers for tables of pandas or polars that callers pass."""
 
 import difflib
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from ascertain.errors import InputError
 
 
 def as_pandas(dataframe: Any) -> pd.DataFrame:
-    """Return a pandas table with distinct strings for column names and rows numbered from 0."""
+    """Convert to a pandas table with distinct strings as column names and rows numbered from 0."""
     table = dataframe.to_pandas() if hasattr(dataframe, "to_pandas") else dataframe
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"a pandas or polars DataFrame is needed, got {type(dataframe).__name__}")
@@ -23,17 +23,17 @@ def as_pandas(dataframe: Any) -> pd.DataFrame:
 
 
 def value_name(value: Any) -> str:
-    """Name a value: 1.0, which pandas makes of a 1 beside an empty cell, is named 1."""
+    """Write a value as text; whole floats as integers, since pandas turns a 1 beside a hole into 1.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for one that is not known."""
+    """Whether a value is None, NA or NaN."""
     return value is None or value is pd.NA or bool(value != value)
 
 
 def listed(names: Iterable[Any], most: int = 8) -> str:
-    """List names for a message, the first ones only where there are many."""
+    """List names for a message, the first `most` of them."""
     every = list(names)
     return ", ".join(repr(name) for name in every[:most]) + (", ..." if len(every) > most else "")
 

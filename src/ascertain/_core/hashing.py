@@ -1,4 +1,4 @@
-"""Cheap random numbers by hashing counters, where they are many and little is asked of them."""
+"""Cheap random numbers by hashing counters, for uses that need many of no great quality."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int, UInt32
@@ -14,25 +14,25 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
     return word ^ (word >> 16)
 
 
-def words(seed: UInt32[Array, ""], n: int) -> UInt32[Array, " n"]:
-    """Give `n` random words: the hashes of so many counters."""
+def random_words(seed: UInt32[Array, ""], n: int) -> UInt32[Array, " n"]:
+    """Draw `n` random 32-bit words, the hashes of as many counters."""
     return mix(jnp.arange(n, dtype=jnp.uint32) * jnp.uint32(_GOLDEN) + seed)
 
 
 def shuffled(
     seed: UInt32[Array, ""], position: Int[Array, "*batch"], n: Int[Array, ""]
 ) -> Int[Array, "*batch"]:
-    """Say which of `n` things stands at a position of a random order, without laying out the order.
+    """Look up positions of a random permutation of 0, ..., n - 1 without computing all of it.
 
-    The order is a swap-or-not shuffle (Hoang, Morris and Rogaway, 2012): in every round a thing changes
-    places with the one at a random point's reflection, or does not, by a coin that both share. Any number
-    of things will do, known only at run time; no memory and no sorting is needed. After 16 rounds a place
-    is uniform up to 2^-16.
+    This is a swap-or-not shuffle (Hoang, Morris and Rogaway, 2012): in every round each number is paired
+    with its reflection about a random point, and a coin that both share decides whether they swap. It
+    needs no memory and no sorting, and `n` may be known only at run time. After 16 rounds the result is
+    uniform up to 2^-16.
     """
     size = n.astype(jnp.uint32)
     place = position.astype(jnp.uint32)
-    for number in range(_ROUNDS):
-        round_seed = mix(seed + jnp.uint32(_GOLDEN * (number + 1) % 2**32))
+    for i in range(1, _ROUNDS + 1):
+        round_seed = mix(seed + jnp.uint32(_GOLDEN * i % 2**32))
         partner = (round_seed % size + size - place) % size
         coin = mix(jnp.maximum(place, partner) ^ mix(round_seed)) & 1
         place = jnp.where(coin == 1, partner, place)

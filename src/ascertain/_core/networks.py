@@ -1,4 +1,4 @@
-"""The one network shape that everything here is built from."""
+"""Multilayer perceptrons, the building block of every network here."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain._core.hashing import words
+from ascertain._core.hashing import random_words
 
-# Stands for minus infinity where that would give NaN.
+# Used in place of minus infinity where that would lead to NaN.
 LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -23,10 +23,10 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __init__(self, n_inputs: int, n_outputs: int, *, key: PRNGKeyArray):
-        weighing, shifting = jr.split(key)
+        weight_key, bias_key = jr.split(key)
         bound = n_inputs**-0.5
-        self.weight = jr.uniform(weighing, (n_inputs, n_outputs), minval=-bound, maxval=bound)
-        self.bias = jr.uniform(shifting, (n_outputs,), minval=-bound, maxval=bound)
+        self.weight = jr.uniform(weight_key, (n_inputs, n_outputs), minval=-bound, maxval=bound)
+        self.bias = jr.uniform(bias_key, (n_outputs,), minval=-bound, maxval=bound)
 
     def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         """Apply the layer."""
@@ -61,7 +61,7 @@ def apply_layers(
     keep: Sequence[Bool[Array, "..."]] | None = None,
     dropout: float = 0.0,
 ) -> Float[Array, "*batch outputs"]:
-    """Apply affine layers with ReLU, and dropout where masks are given, between them."""
+    """Apply affine layers with ReLU between them, and dropout if masks are given."""
     *hidden, last = layers
     for i, layer in enumerate(hidden):
         x = layer(x)
@@ -72,16 +72,16 @@ def apply_layers(
 
 
 def dropout_masks(key: PRNGKeyArray, rate: float, shape: tuple[int, ...]) -> Bool[Array, "..."]:
-    """Draw which units to keep: the bits of hashed counters at rate 1/2, else 16-bit numbers out of them.
+    """Draw which units to keep, from single random bits at rate 1/2 and from 16-bit numbers otherwise.
 
-    Dropout takes more random numbers than anything else in training and asks little of them; hashing costs
-    a fraction of JAX's counter-based generator.
+    Dropout needs more random numbers than the rest of training, of no great quality. Hashed counters cost
+    a fraction of JAX's generator.
     """
     n = math.prod(shape)
     seed = jr.bits(key, (), jnp.uint32)
     if rate == 0.5:
-        places = jnp.arange(32, dtype=jnp.uint32)
-        kept = (words(seed, -(-n // 32))[:, None] >> places[None] & 1) == 1
+        shifts = jnp.arange(32, dtype=jnp.uint32)
+        kept = (random_words(seed, -(-n // 32))[:, None] >> shifts[None] & 1) == 1
     else:
-        kept = jax.lax.bitcast_convert_type(words(seed, -(-n // 2)), jnp.uint16) >= round(rate * 2**16)
+        kept = jax.lax.bitcast_convert_type(random_words(seed, -(-n // 2)), jnp.uint16) >= round(rate * 2**16)
     return kept.reshape(-1)[:n].reshape(shape)

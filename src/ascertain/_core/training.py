@@ -1,4 +1,4 @@
-"""The shared training loop: shuffled minibatches, validation in rounds, the best parameters kept."""
+"""The training loop: shuffled minibatches, validation in rounds, early stopping, the best checkpoint."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Model = TypeVar("Model")
 
 
 class Batch(NamedTuple):
-    """Rows to train on; the last batch of an epoch is filled up with rows of weight zero."""
+    """Rows to train on; the last batch of an epoch is padded with rows of weight zero."""
 
     rows: Int[Array, " batch"]
     weight: Float[Array, " batch"]  # sums to 1
@@ -23,15 +23,15 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train, and when to look at the validation data."""
+    """How long to train, and when to validate."""
 
     batch_size: int = 128
     batches_per_round: int | None = None  # between validations; None = an epoch
     max_rounds: int = 100
-    track_from: int = 0  # batches before a checkpoint may be kept
+    track_from: int = 0  # batches before the first checkpoint
     stop_from: int = 0  # batches before early stopping starts to count
     patience: int | None = None  # rounds without an improvement before training stops; None = never
-    min_delta: float = 0.0  # what counts as an improvement for early stopping
+    min_delta: float = 0.0  # the least improvement that early stopping counts
 
 
 class _State(NamedTuple):
@@ -39,8 +39,8 @@ class _State(NamedTuple):
     optimiser: Any
     best: Any
     best_loss: Float[Array, ""]
-    stop_loss: Float[Array, ""]  # early stopping's best, by steps of min_delta
-    waited: Int[Array, ""]
+    stop_loss: Float[Array, ""]  # the loss that early stopping wants improved by min_delta
+    waited: Int[Array, ""]  # rounds since it was
     round: Int[Array, ""]
 
 
@@ -63,17 +63,17 @@ def train(
     key
         The random key.
     model
-        What to train, with its initial parameters.
+        The initial model.
     loss
         The loss of a batch.
     validate
-        The validation loss, looked at after every round.
+        The validation loss, computed after every round.
     n_rows
         The number of training rows.
     schedule
-        How long to train. A round is an epoch, or a number of batches, beginning with a new shuffle.
+        How long to train. A round is an epoch, or a number of batches; each starts with a new shuffle.
     learning_rate
-        Adam's.
+        Adam's learning rate.
     project
         Applied to the parameters after every update, to keep them within bounds.
     """
@@ -95,7 +95,20 @@ def train(
         steps = (jr.split(stepping, per_round), batches)
         (parameters, optimiser), _ = jax.lax.scan(step, (state.model, state.optimiser), steps)
         found = validate(eqx.combine(parameters, static), validating)
-        return _judge(state, parameters, optimiser, found, per_round, schedule)
+        done = (state.round + 1) * per_round  # batches
+        better = (done >= schedule.track_from) & (found < state.best_loss)
+        counting = done >= schedule.stop_from
+        improved = counting & (found < state.stop_loss - schedule.min_delta)
+        kept = better | jnp.isinf(state.best_loss)  # before the first checkpoint, the newest parameters
+        return _State(
+            model=parameters,
+            optimiser=optimiser,
+            best=jax.tree.map(lambda new, old: jnp.where(kept, new, old), parameters, state.best),
+            best_loss=jnp.where(better, found, state.best_loss),
+            stop_loss=jnp.where(improved, found, state.stop_loss),
+            waited=jnp.where(improved | ~counting, 0, state.waited + 1),
+            round=state.round + 1,
+        )
 
     infinity = jnp.asarray(jnp.inf)
     zero = jnp.asarray(0)
@@ -103,13 +116,16 @@ def train(
     if schedule.patience is None:
         state, _ = jax.lax.scan(lambda s, _: (one_round(s), None), state, length=schedule.max_rounds)
     else:
-        state = jax.lax.while_loop(lambda s: _goes_on(s, schedule), one_round, state)
+        patience = schedule.patience
+        state = jax.lax.while_loop(
+            lambda s: (s.waited < patience) & (s.round < schedule.max_rounds), one_round, state
+        )
     trained: Model = eqx.combine(state.best, static)
     return trained
 
 
 def class_weights(y: Int[Array, " instances"], n_classes: int) -> Float[Array, " classes"]:
-    """Give each class the inverse of its frequency, scaled to a sum of 1."""
+    """Weights inversely proportional to the frequency of each class, which sum to 1."""
     counts = jnp.zeros(n_classes).at[y].add(1.0)
     inverse = jnp.where(counts > 0, 1 / jnp.maximum(counts, 1.0), 0.0)
     return inverse / inverse.sum()
@@ -118,48 +134,17 @@ def class_weights(y: Int[Array, " instances"], n_classes: int) -> Float[Array, "
 def cross_entropy(
     logits: Float[Array, "batch classes"], y: Int[Array, " batch"], weights: Float[Array, " classes"]
 ) -> Float[Array, " batch"]:
-    """Give each row's cross-entropy, weighted by its class."""
+    """Cross-entropy of each row, weighted by its class."""
     log_probability = jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], axis=1)[:, 0]
     return -weights[y] * log_probability
 
 
 def _batches(key: PRNGKeyArray, n_rows: int, batch_size: int, wanted: int) -> Batch:
-    """Cut shuffled epochs into batches, the last of each epoch as short as it is."""
+    """Cut shuffled epochs into batches; the last batch of each is padded."""
     per_epoch = -(-n_rows // batch_size)
     epochs = -(-wanted // per_epoch)
     rows = jax.vmap(lambda k: jr.permutation(k, n_rows))(jr.split(key, epochs))
-    filler = per_epoch * batch_size - n_rows
-    rows = jnp.pad(rows, ((0, 0), (0, filler))).reshape(-1, batch_size)[:wanted]
-    real = jnp.pad(jnp.ones((epochs, n_rows)), ((0, 0), (0, filler))).reshape(-1, batch_size)[:wanted]
+    padding = per_epoch * batch_size - n_rows
+    rows = jnp.pad(rows, ((0, 0), (0, padding))).reshape(-1, batch_size)[:wanted]
+    real = jnp.pad(jnp.ones((epochs, n_rows)), ((0, 0), (0, padding))).reshape(-1, batch_size)[:wanted]
     return Batch(rows, real / real.sum(axis=1, keepdims=True))
-
-
-def _judge(
-    state: _State,
-    parameters: Any,
-    optimiser: Any,
-    found: Float[Array, ""],
-    per_round: int,
-    schedule: Schedule,
-) -> _State:
-    """Keep the best parameters, and count the rounds without an improvement."""
-    done = (state.round + 1) * per_round
-    better = (done >= schedule.track_from) & (found < state.best_loss)
-    counting = done >= schedule.stop_from
-    improved = counting & (found < state.stop_loss - schedule.min_delta)
-    # Until there is a checkpoint, the newest parameters stand in for it.
-    kept = better | jnp.isinf(state.best_loss)
-    return _State(
-        model=parameters,
-        optimiser=optimiser,
-        best=jax.tree.map(lambda new, old: jnp.where(kept, new, old), parameters, state.best),
-        best_loss=jnp.where(better, found, state.best_loss),
-        stop_loss=jnp.where(improved, found, state.stop_loss),
-        waited=jnp.where(improved | ~counting, 0, state.waited + 1),
-        round=state.round + 1,
-    )
-
-
-def _goes_on(state: _State, schedule: Schedule) -> Bool[Array, ""]:
-    assert schedule.patience is not None
-    return (state.waited < schedule.patience) & (state.round < schedule.max_rounds)

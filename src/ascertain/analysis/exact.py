@@ -6,8 +6,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ascertain.errors import InputError
-from ascertain.exact.regrets import SCHEMA
-from ascertain.exact.study import Sweep, select
+from ascertain.exact.study import SCHEMA, Sweep, select
 
 _MAIN_RATE = 0.6  # of the paper's figure 3
 

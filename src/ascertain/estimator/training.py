@@ -19,6 +19,7 @@ from sklearn.base import clone
 from ascertain import methods, predictors, restoration
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
+from ascertain._core.padding import round_up
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor, Origin
 from ascertain.methods.registry import Method, State
@@ -104,7 +105,7 @@ class Rows:
         valid = np.flatnonzero(held_out)
 
         def table(rows: np.ndarray, least: int) -> Table:
-            repeated = _repeated(rng.permutation(rows), least)
+            repeated = np.resize(rng.permutation(rows), max(least, round_up(len(rows), digits=5)))
             return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes)
 
         return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid)
@@ -203,13 +204,6 @@ class _Stage:
     def __exit__(self, *error: object) -> None:
         if error[0] is None:
             self.on_stage(f"{self.name}: {time.perf_counter() - self.start:.1f} s")
-
-
-def _repeated(rows: Int[np.ndarray, " rows"], least: int) -> Int[np.ndarray, " more_rows"]:
-    """Repeat rows, each as often as the others or once more, up to the next round number."""
-    step = max(1, 2 ** ((len(rows) - 1).bit_length() - 5))
-    wanted = least if len(rows) <= least else -(-len(rows) // step) * step
-    return np.resize(rows, wanted)
 
 
 def _fit_predictor(

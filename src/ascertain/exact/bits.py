@@ -1,28 +1,27 @@
-"""Training rows as bit sets: 64 rows to a word, counting by AND and population count.
+"""Training rows as bit sets, 64 rows to a word, counted by AND and population count.
 
-Nothing here needs the tables of 3^d or 4^d entries that a histogram of partly observed rows would take.
-Rows are grouped by label, so that one pass counts every state under every label.
+Unlike a histogram of partly observed rows, this needs no tables of 3^d or 4^d entries. Rows are grouped by
+label, so that one pass counts every state under every label.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
 from ascertain.exact.states import Lattice, StateSpace
 
-# Words that one block of a layer of states may take: what it touches then stays in a core's cache.
-_BLOCK_WORDS = 2**18
+_BLOCK_WORDS = 2**18  # processed at once, for every layer of states, to stay in a core's cache
 
 
 @dataclass(frozen=True)
 class BitRows:
     """Rows of discrete features, some of them unavailable.
 
-    Bit i of `cells[c]` says that row i is known to hold cell c (feature a available, with value v).
+    Bit i of `cells[c]` says that row i has cell c: its feature is available and has its value.
     """
 
     n_values: tuple[int, ...]
@@ -41,13 +40,13 @@ class BitRows:
         return bool((self.available != self.rows[None]).any())
 
     def masked(self, available: UInt64[np.ndarray, "features words"]) -> "BitRows":
-        """Return the rows with only the available features left."""
+        """Make features unavailable, all but the given ones."""
         return BitRows(
             self.n_values, self.cells & np.repeat(available, self.n_values, axis=0), self.rows, self.labels
         )
 
     def complete(self) -> "BitRows":
-        """Return only the rows that have every feature."""
+        """Select the rows that have every feature."""
         rows = np.bitwise_and.reduce(self.available, axis=0)
         kept = rows != 0
         ends = np.concatenate([[0], np.cumsum(kept)])
@@ -62,32 +61,39 @@ def pack(
     n_values: tuple[int, ...],
     n_labels: int,
 ) -> BitRows:
-    """Turn arrays into bit sets."""
-    cells, rows, labels, start = [], [], [], 0
-    for label in range(n_labels):
-        mine = y == label
-        known = np.where(available[mine], x[mine], -1)
-        cells.append(_words(known[:, feature] == v for feature, k in enumerate(n_values) for v in range(k)))
-        rows.append(_words([np.ones(len(known), bool)]))
-        labels.append(slice(start, start + cells[-1].shape[1]))
-        start = labels[-1].stop
-    return BitRows(n_values, np.concatenate(cells, 1), np.concatenate(rows, 1)[0], tuple(labels))
+    """Pack arrays into bit sets."""
+    known = np.where(available, x, -1)
+    by_label = [known[y == label] for label in range(n_labels)]
+    cells = [
+        _words([part[:, feature] == v for feature, k in enumerate(n_values) for v in range(k)])
+        for part in by_label
+    ]
+    return BitRows(n_values, np.concatenate(cells, axis=1), *row_words(*map(len, by_label)))
 
 
-def _words(columns: Iterator[np.ndarray] | list[np.ndarray]) -> UInt64[np.ndarray, "columns words"]:
-    octets = np.packbits(np.stack(list(columns)), axis=1)
-    return np.pad(octets, ((0, 0), (0, -octets.shape[1] % 8))).view(np.uint64)
+def row_words(*rows_per_label: int) -> tuple[UInt64[np.ndarray, " words"], tuple[slice, ...]]:
+    """Lay out words for the rows of each label: which bits are rows, and which words belong to the label."""
+    words = [_words([np.ones(n, bool)])[0] for n in rows_per_label]
+    ends = accumulate(map(len, words), initial=0)
+    return np.concatenate(words), tuple(slice(*part) for part in pairwise(ends))
+
+
+def _words(columns: list[np.ndarray]) -> UInt64[np.ndarray, "columns words"]:
+    words = np.zeros((len(columns), -(-len(columns[0]) // 64)), np.uint64)
+    octets = np.packbits(np.stack(columns), axis=1, bitorder="little")
+    words.view(np.uint8)[:, : octets.shape[1]] = octets
+    return words
 
 
 def count_states(rows: BitRows, space: StateSpace) -> Int[np.ndarray, "states labels"]:
-    """Count, for every state and label, the rows that are known to match the state: N(s) by label."""
+    """Count the rows that match every state by label: N(s)."""
     if rows.has_holes:
         return _count(rows, space.lattice)
     counts = np.zeros((len(space), len(rows.labels)), np.int64)
     states, lattice = space.corner
     counts[states] = _count(rows, lattice)
     for states, origins, siblings in space.completions:
-        # The states themselves are among the siblings, and still count nothing.
+        # The states themselves are among the siblings, with a count that is still 0.
         counts[states] = counts[origins] - counts[siblings].sum(axis=1)
     return counts
 
@@ -107,9 +113,9 @@ def count_first_available(
     states: Int[np.ndarray, " chosen"],
     order: Int[np.ndarray, "chosen ranks"],
 ) -> Int[np.ndarray, "chosen ranks"]:
-    """Count, for each chosen state, the matching rows by the first action of its order that they have.
+    """Count the rows that match each chosen state by the first action of its order available to them.
 
-    A state's order ends at the first -1; rows that have none of its actions are not counted.
+    A state's order ends at the first -1; rows with none of its actions are not counted.
     """
     counts = np.zeros(order.shape, np.int64)
     lengths = (order >= 0).sum(axis=1)
@@ -128,7 +134,7 @@ def count_first_available(
             left[mine] = matched[states[mine] - layer.start]
         available = rows.available[:, block]
         for rank in range(lengths[0]):
-            active = np.searchsorted(-lengths, -rank)  # the states whose order is longer than `rank`
+            active = np.searchsorted(-lengths, -rank)  # states whose order is longer than `rank`
             first = available[ranked[:active, rank]]
             first &= left[:active]
             tally[:active, rank] += _popcount(first)
@@ -146,7 +152,7 @@ def _word_blocks(words: slice, layers: tuple[slice, ...]) -> Iterator[slice]:
 def _matches(
     rows: BitRows, lattice: Lattice, block: slice, depth: int
 ) -> Iterator[tuple[slice, UInt64[np.ndarray, "layer words"]]]:
-    """Give, layer by layer, the rows of a block that match each state."""
+    """Find the rows of a block that match each state, layer by layer."""
     layers, parent, cell = lattice
     cells = rows.cells[:, block]
     matched = rows.rows[None, block]

@@ -20,7 +20,7 @@ def sample_size(
     values: int = 2,
     loss_bound: float = 1.0,
 ) -> float:
-    """Give the number of training instances that theorem 1 asks for.
+    """Compute the number of training instances that theorem 1 asks for.
 
     With at least this many, the plan's regret is at most `epsilon` with probability `1 - delta`, if each
     feature is missing independently with probability `rate` (MCAR) and every feature costs at least 1.
@@ -28,8 +28,8 @@ def sample_size(
     Parameters
     ----------
     approach
-        `"filtering"`, `"restoration"`, or `"complete"` (nothing missing, whatever the rate). There is no
-        such number for `"aliasing"`: its regret need not vanish with any amount of data.
+        `"filtering"`, `"restoration"`, or `"complete"` (nothing missing, whatever the rate). No number
+        suffices for `"aliasing"`: its regret need not vanish with any amount of data.
     d
         The number of features.
     budget
@@ -41,7 +41,7 @@ def sample_size(
     delta
         The probability of failure to allow, between 0 and 1.
     values
-        The most values that a feature takes.
+        The largest number of values of a feature.
     loss_bound
         The largest loss.
 
@@ -55,7 +55,7 @@ def sample_size(
             "no sample size suffices for aliasing: its regret need not vanish with any amount of data; "
             "use filtering or restoration"
         )
-    # How many features an instance must have to be of use in every state.
+    # The number of features that an instance must have to count.
     needed = {"filtering": d, "restoration": budget, "complete": 0}
     if approach not in needed:
         raise InputError(f"approach must be one of {', '.join(needed)}, got {approach!r}")
@@ -75,7 +75,7 @@ def sample_size(
 
 
 def filtering_lower_bound(*, d: int, rate: float, delta: float) -> float:
-    """Give the number of training instances that filtering cannot do without (proposition 2).
+    """Compute the number of training instances that filtering needs at least (proposition 2).
 
     On the shortcut problem with `d >= 2 * budget + 1`, for some order of its unit-cost features, fewer
     instances leave filtering with a regret of at least 1/4 with probability above `delta`.
@@ -96,5 +96,5 @@ def _check_delta(delta: float) -> None:
 
 
 def _exp(log_number: float) -> float:
-    """Give a number by its logarithm: infinity beyond the largest float."""
+    """Exponentiate; infinity beyond the largest float."""
     return math.exp(log_number) if log_number < 709 else math.inf

@@ -1,4 +1,4 @@
-"""The true distribution of a finite problem, as a restorer of tables and a predictor from them."""
+"""The true distribution of a finite problem, as a restorer and a predictor for its tables."""
 
 import equinox as eqx
 import jax
@@ -10,14 +10,14 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain.exact.finite import FiniteProblem
 from ascertain.problem import Table
 
-_MISFIT = 1e4  # taken off the log-probability of an atom for every cell that it does not have
+_MISFIT = 1e4  # subtracted from the log-probability of an atom for every cell that differs
 _ROWS_AT_ONCE = 256  # bounds memory, which is rows times atoms
 
 
 class TrueDistribution(eqx.Module):
-    """A finite problem's own distribution over the rows of its tables: the ideal restorer and predictor.
+    """The distribution of a finite problem over rows of its tables: the ideal restorer and predictor.
 
-    Numbers that are no value, as other restorers may give them, count as the nearest one.
+    Numbers that are not a value, as other restorers may draw them, count as the nearest one.
 
     Parameters
     ----------
@@ -28,8 +28,7 @@ class TrueDistribution(eqx.Module):
     --------
     >>> import jax.numpy as jnp
     >>> import numpy as np
-    >>> from ascertain.exact import shortcut
-    >>> from ascertain.exact.distribution import TrueDistribution
+    >>> from ascertain.exact import TrueDistribution, shortcut
     >>> truth = TrueDistribution(shortcut(d=4, budget=2))
     >>> shortcut_only = jnp.array([[False, False, False, True]])
     >>> np.asarray(truth(jnp.ones((1, 4)), shortcut_only)).round(3)
@@ -49,9 +48,9 @@ class TrueDistribution(eqx.Module):
         self.n_labels = problem.n_labels
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
-        """Draw each row anew, given its available cells and its label (as a `Restorer` does).
+        """Draw each row given its available cells and its label (as a `Restorer` does).
 
-        Where no possible instance has them, those that differ in the fewest stand in for it.
+        If no possible instance has them, the draw is from those that differ in the fewest.
         """
 
         def one(row: tuple[Array, Array, Array, PRNGKeyArray]) -> Float[Array, " features"]:
@@ -66,7 +65,7 @@ class TrueDistribution(eqx.Module):
     def __call__(
         self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
     ) -> Float[Array, "instances classes"]:
-        """Give the probabilities of the labels given the observed features (as a `Predictor` does)."""
+        """Compute the probabilities of the labels given the observed features (as a `Predictor` does)."""
 
         def one(row: tuple[Array, Array]) -> Float[Array, " classes"]:
             probability = jax.nn.softmax(self._given(*row))
@@ -78,7 +77,7 @@ class TrueDistribution(eqx.Module):
     def _given(
         self, x: Float[Array, " features"], observed: Bool[Array, " features"]
     ) -> Float[Array, " atoms"]:
-        """Give the atoms' log-probabilities, far lower for every observed value that they do not have."""
+        """Compute the atoms' log-probabilities, lowered for every observed value that differs."""
         value = jnp.clip(jnp.round(x), 0.0, self.x.max(axis=0))
         differ = observed[None] & (self.x != value[None])
         return self.log_probability - _MISFIT * differ.sum(axis=1)

@@ -22,8 +22,7 @@ from ascertain._core.checks import (
 from ascertain._core.frames import as_pandas, is_missing, value_name
 from ascertain.errors import InputError, TooLargeError
 from ascertain.exact.bits import BitRows, pack
-from ascertain.exact.coding import Coding
-from ascertain.exact.observations import Observations
+from ascertain.exact.observations import Coding, Observations
 from ascertain.exact.plan import Plan
 from ascertain.exact.recursion import Estimates, solve
 from ascertain.exact.states import StateSpace, enumerate_states
@@ -31,15 +30,14 @@ from ascertain.exact.states import StateSpace, enumerate_states
 MAX_ATOMS = 2**20
 MAX_CELLS = 2**28  # atoms times feature values: a byte each
 
-# Labels whose probabilities differ by less than this part of the state's are tied: the last one is predicted.
-_TIE = 1e-12
+_TIE = 1e-12  # labels whose probabilities differ by less, relative to the state's, are tied
 
 # (states, features) value numbers, -1 where not acquired -> (states,) label numbers
 FinitePredictor = Callable[[np.ndarray], ArrayLike]
 
 
 class Atoms(NamedTuple):
-    """A joint distribution by its atoms: the (x, y) that can occur, and how probable each is."""
+    """A joint distribution as a list of instances (x, y) and their probabilities."""
 
     x: Int[np.ndarray, "atoms features"]
     y: Int[np.ndarray, " atoms"]
@@ -49,25 +47,25 @@ class Atoms(NamedTuple):
 
 
 class FiniteProblem:
-    """An acquisition problem whose every value can be computed (sections 3 and 4 of the paper).
+    """An acquisition problem with a known distribution, solved exactly (sections 3 and 4 of the paper).
 
     Parameters
     ----------
     joint
         The joint distribution: an array `joint[x_1, ..., x_d, y]` of probabilities, or `Atoms`.
     costs
-        The price of each feature; 1 each by default.
+        The cost of each feature; 1 each by default.
     budget
         How much may be spent on one instance.
     predictor
         The fixed predictor: maps the value numbers of many states (one row each, -1 where not acquired)
-        to label numbers. By default the Bayes predictor, which decides ties for the last label.
+        to label numbers. By default the Bayes predictor; where labels tie it predicts the last one.
     feature_names, value_names, label_names
-        What to call them; `value_names` has one sequence per feature.
+        Names for display; `value_names` has one sequence per feature.
 
     Examples
     --------
-    Two fair coins; the label says whether they agree. One coin alone tells nothing.
+    Two fair coins; the label says whether they agree. One coin alone says nothing about it.
 
     >>> import numpy as np
     >>> from ascertain.exact import FiniteProblem
@@ -104,9 +102,7 @@ class FiniteProblem:
         self.feature_names = check_names("feature_names", feature_names, d) or tuple(
             f"x{feature}" for feature in range(d)
         )
-        self.label_names = check_names("label_names", label_names, self.n_labels) or tuple(
-            map(str, range(self.n_labels))
-        )
+        self.label_names = check_names("label_names", label_names, self.n_labels) or _numerals(self.n_labels)
         self.value_names = _value_names(value_names, self.n_values, self.feature_names)
         self.costs = check_costs(np.ones(d) if costs is None else costs, self.feature_names)
         self.budget = check_budget(budget, self.costs)
@@ -117,34 +113,23 @@ class FiniteProblem:
         self.origin = ""
 
     @classmethod
-    def from_table(
-        cls,
-        dataframe: Any,
-        *,
-        label: str,
-        budget: float,
-        costs: Any = None,
-    ) -> "FiniteProblem":
+    def from_table(cls, dataframe: Any, *, label: str, budget: float, costs: Any = None) -> "FiniteProblem":
         """Estimate a problem from a table of discrete columns, by the frequencies among its complete rows.
+
+        `problem.origin` (and its `repr`) says how many rows were complete. `problem.observe(dataframe)`
+        turns the same table with its missing values into `Observations` for `fit_plan`.
 
         Parameters
         ----------
         dataframe
-            A pandas (or polars) table; missing values are holes. Bin numbers with many values first, for
-            example with `pandas.cut`.
+            A pandas (or polars) table. Bin numbers with many values first, for example with `pandas.cut`.
         label
             The column to predict; every other column is a feature.
         budget
             How much may be spent on one instance.
         costs
-            The price of each feature, by column name (a mapping or a pandas Series) or in column order; 1
+            The cost of each feature, by column name (a mapping or a pandas Series) or in column order; 1
             each by default.
-
-        Returns
-        -------
-        FiniteProblem
-            `problem.origin` (and its `repr`) says how many rows were complete. `problem.observe(dataframe)`
-            turns the same table, holes and all, into `Observations` for `fit_plan`.
         """
         table = as_pandas(dataframe)
         coding = Coding.of(table, label)
@@ -154,14 +139,10 @@ class FiniteProblem:
             raise InputError("no row of the table is complete, so the joint distribution cannot be estimated")
         rows = np.column_stack([labelled.x, labelled.y])[complete]
         cases, counts = np.unique(rows, axis=0, return_counts=True)
+        n_values = tuple(len(coding.values[name]) for name in coding.features)
+        n_labels = len(coding.values[coding.label])
         problem = cls(
-            Atoms(
-                cases[:, :-1],
-                cases[:, -1],
-                counts / counts.sum(),
-                tuple(len(coding.values[name]) for name in coding.features),
-                len(coding.values[coding.label]),
-            ),
+            Atoms(cases[:, :-1], cases[:, -1], counts / counts.sum(), n_values, n_labels),
             budget=budget,
             costs=coding.costs(costs),
             feature_names=coding.features,
@@ -173,16 +154,13 @@ class FiniteProblem:
         return problem
 
     def observe(self, dataframe: Any) -> Observations:
-        """Turn a table like the one that this problem was estimated from into observations, holes kept.
-
-        Rows without a label are left out.
-        """
+        """Read a table with the columns of `from_table`; rows without a label are left out."""
         if self.coding is None:
             raise InputError("only a problem made by FiniteProblem.from_table can read tables")
         return self.coding.encode(dataframe)
 
     def sample(self, rng: np.random.Generator | int, n: int, rate: float = 0.0) -> Observations:
-        """Draw instances and make each of their features unavailable with probability `rate` (MCAR).
+        """Draw instances, each feature of which is unavailable with probability `rate` (MCAR).
 
         `rng` is a NumPy generator, or a seed for one.
         """
@@ -195,57 +173,56 @@ class FiniteProblem:
 
     def optimal_plan(self) -> Plan:
         """Plan with the true distribution to the end of the budget."""
-        return self._optimal_plan
+        return self._optimum[0]
 
     def value(self, plan: Plan) -> float:
-        """Give the accuracy that a plan reaches under the true distribution, with every feature to be had."""
+        """Compute the accuracy of a plan under the true distribution, with all features available."""
         if plan.problem is not self and plan.problem._terms != self._terms:
             raise InputError("the plan is for a problem with other features, values, costs or budget")
-        space, accuracy, reached = self.space, 0.0, [0]
-        while reached:
-            state = reached.pop()
+        space, accuracy, pending = self.space, 0.0, [0]
+        while pending:
+            state = pending.pop()
             edge = plan.edge(state)
             if edge is None:
                 accuracy += float(self.mass[state, self.prediction[state]])
             else:
-                reached.extend(space.children[edge, space.has_value[edge]].tolist())
+                pending.extend(space.children[edge, space.has_value[edge]].tolist())
         return accuracy
 
     def regret(self, plan: Plan) -> float:
-        """Give the accuracy that a plan loses against the optimal one."""
-        return max(0.0, self._optimal_value - self.value(plan))
+        """Compute the accuracy that a plan loses against the optimal one."""
+        return max(0.0, self._optimum[1] - self.value(plan))
 
     def state(self, known: Mapping[str, Any]) -> int:
-        """Give the number of the state in which the named features have the given values.
+        """Find the number of the state in which the named features have the given values.
 
-        Values are those of the table that the problem was estimated from, or names; features whose value is
-        missing count as not known.
+        Values are as in the table that the problem was estimated from, or their names. Missing values are
+        ignored.
         """
         state = 0
         for name, value in known.items():
             if is_missing(value):
                 continue
             feature = self.feature(name)
-            if value_name(value) not in self.value_names[feature]:
-                allowed = ", ".join(self.value_names[feature])
-                raise InputError(f"{name!r} cannot be {value!r}; its values are {allowed}")
-            edges = slice(self.space.first_edge[state], self.space.first_edge[state + 1])
-            edge = np.flatnonzero(self.space.edge_action[edges] == feature) + edges.start
-            if len(edge) == 0:
+            names = self.value_names[feature]
+            if value_name(value) not in names:
+                raise InputError(f"{name!r} cannot be {value!r}; its values are {', '.join(names)}")
+            edges = [e for e in self.space.edges(state) if self.space.edge_action[e] == feature]
+            if not edges:
                 raise InputError(f"{name!r} does not fit what is left of the budget of {self.budget:g}")
-            state = int(self.space.children[edge[0], self.value_names[feature].index(value_name(value))])
+            state = int(self.space.children[edges[0], names.index(value_name(value))])
         return state
 
     def feature(self, name: str) -> int:
-        """Give the number of a feature by its name."""
+        """Find the number of a feature by its name."""
         name = str(name)
         if name not in self.feature_names:
             raise InputError(f"no feature is called {name!r}; they are {', '.join(self.feature_names)}")
         return self.feature_names.index(name)
 
-    def bit_rows(self, observations: Observations, *, ignore_mask: bool = False) -> BitRows:
-        """Check observations against this problem and pack them for counting."""
-        x, y = observations.x, observations.y
+    def check(self, observations: Observations) -> None:
+        """Raise an `InputError` unless this problem has all features, values and labels of observations."""
+        x = observations.x
         if x.shape[1] != len(self.n_values):
             raise InputError(f"x has {x.shape[1]} columns, but the problem has {len(self.n_values)} features")
         for row, column in np.argwhere(x >= np.array(self.n_values)[None])[:1]:
@@ -253,22 +230,27 @@ class FiniteProblem:
                 f"x[{row}, {column}] is {x[row, column]}, but {self.feature_names[column]!r} has "
                 f"{self.n_values[column]} values"
             )
-        check_labels("y", y, len(x), self.n_labels)
+        check_labels("y", observations.y, len(x), self.n_labels)
+
+    def bit_rows(self, observations: Observations, *, ignore_mask: bool = False) -> BitRows:
+        """Check observations and pack them for counting."""
+        self.check(observations)
+        x = observations.x
         for row, column in np.argwhere(ignore_mask & (x < 0))[:1]:
             raise InputError(
                 f"x[{row}, {column}] is unknown: the approach 'complete' needs every value; use another one"
             )
         available = np.ones(x.shape, bool) if ignore_mask else observations.available
-        return pack(x, y, available, self.n_values, self.n_labels)
+        return pack(x, observations.y, available, self.n_values, self.n_labels)
 
     @property
     def _terms(self) -> tuple[object, ...]:
         """What a plan for this problem depends on, besides the distribution."""
-        return self.feature_names, self.value_names, self.space.costs, self.budget
+        return self.feature_names, self.value_names, self.costs.tolist(), self.budget
 
     @cached_property
     def truth(self) -> Estimates:
-        """The true probabilities, in the form that planners take."""
+        """The true probabilities, in the place of estimated ones."""
         probability = self.mass.sum(axis=1)
         right = self.mass[np.arange(len(self.space)), self.prediction]
         outcomes = np.where(self.space.has_value, probability[self.space.children], 0.0)
@@ -279,12 +261,9 @@ class FiniteProblem:
         )
 
     @cached_property
-    def _optimal_plan(self) -> Plan:
-        return Plan(self, solve(self.space, self.truth), self.truth.stop)
-
-    @cached_property
-    def _optimal_value(self) -> float:
-        return self.value(self._optimal_plan)
+    def _optimum(self) -> tuple[Plan, float]:
+        plan = Plan(self, solve(self.space, self.truth), self.truth.stop)
+        return plan, self.value(plan)
 
     def __repr__(self) -> str:
         origin = f", {self.origin}" if self.origin else ""
@@ -306,7 +285,6 @@ def _atoms(joint: ArrayLike) -> Atoms:
 
 
 def _checked(atoms: Atoms) -> Atoms:
-    """Check a distribution given by its atoms."""
     x = check_whole_numbers("x of the atoms", atoms.x, ndim=2)
     probability = check_numbers("probability of the atoms", atoms.probability, ndim=1)
     if x.shape != (len(probability), len(atoms.n_values)):
@@ -334,18 +312,21 @@ def _value_names(
     names: Sequence[Sequence[str]] | None, n_values: tuple[int, ...], features: Sequence[str]
 ) -> tuple[tuple[str, ...], ...]:
     if names is None:
-        return tuple(tuple(map(str, range(k))) for k in n_values)
+        return tuple(map(_numerals, n_values))
     if len(names) != len(n_values):
         raise InputError(f"value_names lists {len(names)} features, but there are {len(n_values)}")
-    checked = (
-        check_names(f"value_names of {feature!r}", of_feature, k)
+    return tuple(
+        check_names(f"value_names of {feature!r}", of_feature, k) or ()
         for feature, of_feature, k in zip(features, names, n_values, strict=True)
     )
-    return tuple(of_feature or () for of_feature in checked)
+
+
+def _numerals(n: int) -> tuple[str, ...]:
+    return tuple(map(str, range(n)))
 
 
 def _state_mass(space: StateSpace, atoms: Atoms) -> Float[np.ndarray, "states labels"]:
-    """Give P(s, y): the probability of an instance with a state's values and a label."""
+    """Compute P(s, y), the joint probability of a state's values and a label."""
     n_cells = sum(atoms.n_values)
     if len(atoms.y) > MAX_ATOMS or len(atoms.y) * n_cells > MAX_CELLS:
         raise TooLargeError(
@@ -378,5 +359,5 @@ def _prediction(
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Divide, with 0 where a state has no probability."""
+    """Divide; 0 where a state has no probability."""
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)

@@ -1,4 +1,4 @@
-"""A plan: what to acquire in every state of a finite problem, and how to read it."""
+"""Plans: what to acquire in every state of a finite problem."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ TIE_MARGIN = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The action values that a planner arrived at, and the decisions that follow from them.
+    """Action values of a planner, and the decisions that follow from them.
 
-    Stopping is preferred to acquiring unless an action is better by more than `TIE_MARGIN`, and a lower
-    numbered action to a higher one likewise. Print a plan to see it as a decision tree.
+    The best action value decides. Where values differ by at most `TIE_MARGIN`, stopping is preferred to
+    acquiring, and then the action with the lower number. Print a plan to see it as a decision tree.
     """
 
     problem: "FiniteProblem"
@@ -36,17 +36,17 @@ class Plan:
         return None if edge is None else self._feature(edge)
 
     def action_values(self, known: Mapping[str, Any] | None = None) -> dict[str | None, float]:
-        """Give the expected accuracy of stopping (None) and of every legal acquisition."""
+        """Look up the expected accuracy of stopping (None) and of every legal acquisition."""
         state = self.problem.state(known or {})
         values: dict[str | None, float] = {None: float(self.stop_values[state])}
-        for edge in self._edges(state):
+        for edge in self.problem.space.edges(state):
             values[self._feature(edge)] = float(self.edge_values[edge])
         return values
 
     def edge(self, state: int) -> int | None:
-        """Give the edge of the state space that the plan takes from a state, or None to stop."""
+        """Find the edge of the state space that the plan takes from a state, or None to stop."""
         chosen, best = None, self.stop_values[state]
-        for edge in self._edges(state):
+        for edge in self.problem.space.edges(state):
             if self.edge_values[edge] > best + TIE_MARGIN:
                 chosen, best = edge, self.edge_values[edge]
         return chosen
@@ -54,15 +54,11 @@ class Plan:
     def __str__(self) -> str:
         return "\n".join(self._lines(0))
 
-    def _edges(self, state: int) -> range:
-        first_edge = self.problem.space.first_edge
-        return range(first_edge[state], first_edge[state + 1])
-
     def _feature(self, edge: int) -> str:
         return self.problem.feature_names[self.problem.space.edge_action[edge]]
 
     def _lines(self, state: int) -> Iterator[str]:
-        """Describe what the plan does from a state on, one line at a time."""
+        """Draw the decision tree from a state on."""
         problem = self.problem
         edge = self.edge(state)
         if edge is None:

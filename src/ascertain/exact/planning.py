@@ -1,4 +1,4 @@
-"""What each approach of the paper learns from incomplete data (section 4.2), and what it could at best."""
+"""Planning from incomplete data by each approach of the paper (section 4.2)."""
 
 from typing import Literal, get_args
 
@@ -21,22 +21,22 @@ APPROACHES: tuple[Approach, ...] = get_args(Approach)
 def fit_plan(
     problem: FiniteProblem, observations: Observations, approach: Approach, horizon: int | None = None
 ) -> Plan:
-    """Learn a plan from incomplete observations, the way one of the paper's approaches does (section 4.2).
+    """Learn a plan from incomplete observations by one of the paper's approaches (section 4.2).
 
     Parameters
     ----------
     problem
-        Gives the features, costs, budget and the fixed predictor; its distribution is not looked at.
+        The features, costs, budget and fixed predictor; its distribution is not used.
     observations
-        The training instances and which of their features are available.
+        The training instances.
     approach
-        `"aliasing"` pools instances of all masks and lets each continue only with what it has;
-        `"filtering"` uses the complete instances only; `"restoration"` estimates the acquisition
-        dynamics from every instance that has the features concerned and plans with those;
-        `"complete"` ignores the masks (and therefore needs every value).
+        `"aliasing"` pools instances of all masks, each of which continues only with its available features;
+        `"filtering"` uses complete instances only; `"restoration"` estimates the acquisition dynamics from
+        all instances that have the features in question, and plans with those; `"complete"` ignores the
+        masks (and therefore needs every value).
     horizon
-        Look this many acquisitions ahead, anew at every state: 1 is myopic, None plans to the end of
-        the budget.
+        How many acquisitions to look ahead from every state: 1 is myopic, None plans to the end of the
+        budget.
 
     Examples
     --------
@@ -58,14 +58,18 @@ def fit_plan(
         check_count("horizon", horizon, least=1)
     rows = problem.bit_rows(observations, ignore_mask=approach == "complete")
     rows = rows.complete() if approach == "filtering" else rows
-    estimates = estimate(problem.space, problem.prediction, count_states(rows, problem.space))
-    return plan_from(problem, estimates, rows, approach, horizon)
+    return plan_from(problem, estimate_from(problem, rows), rows, approach, horizon)
+
+
+def estimate_from(problem: FiniteProblem, rows: BitRows) -> Estimates:
+    """Estimate what planning needs from training rows."""
+    return estimate(problem.space, problem.prediction, count_states(rows, problem.space))
 
 
 def plan_from(
     problem: FiniteProblem, estimates: Estimates, rows: BitRows, approach: Approach, horizon: int | None
 ) -> Plan:
-    """Plan with what was counted in the rows that an approach can use."""
+    """Plan with estimates from the rows that an approach uses."""
     if approach == "aliasing":
         values = solve_aliasing(problem.space, estimates, rows, horizon)
     else:
@@ -76,7 +80,7 @@ def plan_from(
 def restricted_values(
     problem: FiniteProblem, mask: ArrayLike, horizon: int | None = None
 ) -> tuple[Float[np.ndarray, "values states"], Float[np.ndarray, "steps states actions"]]:
-    """Solve the training Bellman recursion under one missingness mask (equation 4), exactly.
+    """Solve the training Bellman recursion under one missingness mask exactly (equation 4).
 
     Parameters
     ----------
@@ -85,14 +89,14 @@ def restricted_values(
     mask
         The paper's m: true where a feature is missing and so cannot be acquired.
     horizon
-        How many steps; by default, and at most, as many as the budget allows.
+        The number of steps; by default, and at most, as many as the budget allows.
 
     Returns
     -------
     values, action_values
         `values[k, s]` is 1 + V_k(s, m) and `action_values[k - 1, s, a]` is 1 + Q_k(s, m, a), NaN where the
-        action is not legal; both are 0 in states that cannot occur. With a mask of no missing features
-        these are the evaluation values of equation 3. `problem.state(known)` gives the number of a state.
+        action is not legal; both are 0 in states that cannot occur. If nothing is missing, these are the
+        evaluation values of equation 3. `problem.state(known)` finds the number of a state.
 
     Examples
     --------
@@ -101,17 +105,16 @@ def restricted_values(
     >>> from ascertain.exact import restricted_values, shortcut
     >>> problem = shortcut(d=6, budget=2)
     >>> _, q = restricted_values(problem, [0, 1, 1, 0, 0, 0])
-    >>> context, bribe = problem.feature("context"), problem.feature("shortcut")
-    >>> q[1, 0, context].item(), q[1, 0, bribe].item()
+    >>> q[1, 0, problem.feature("context")].item(), q[1, 0, problem.feature("shortcut")].item()
     (0.5, 0.75)
     """
     space = problem.space
     missing = check_mask("mask", mask, ndim=1)
     if len(missing) != len(problem.n_values):
         raise InputError(f"mask has {len(missing)} entries for {len(problem.n_values)} features")
-    # Beyond the end of the budget nothing changes.
-    steps = int(space.remaining[0])
-    steps = steps if horizon is None else min(steps, check_count("horizon", horizon, least=1))
+    steps = int(space.remaining[0])  # to the end of the budget, beyond which nothing changes
+    if horizon is not None:
+        steps = min(steps, check_count("horizon", horizon, least=1))
     truth = problem.truth
     legal = ~missing[space.edge_action]
     edges = np.arange(len(space.edge_state))

@@ -15,11 +15,11 @@ PSEUDOCOUNT = 0.5  # for every outcome, appendix B.2
 
 
 class Estimates(NamedTuple):
-    """What a planner needs to know of the world."""
+    """The probabilities that a planner works with, estimated or true."""
 
     stop: Float[np.ndarray, " states"]  # the fixed predictor's accuracy, 1 + V_0
     transition: Float[np.ndarray, "edges max_values"]  # p(x_a | s); 0 beyond the last value
-    support: Float[np.ndarray, " states"]  # the instances, or the probability, behind a state
+    support: Float[np.ndarray, " states"]  # the number of instances, or the probability, of a state
 
 
 def estimate(
@@ -39,12 +39,12 @@ def lookahead(
     values: Float[np.ndarray, " states"],
     edges: Int[np.ndarray, " some_edges"],
 ) -> Float[np.ndarray, " some_edges"]:
-    """Give Q(s, a), the expected value of the state that an acquisition leads to."""
+    """Compute Q(s, a), the expected value of the state that an acquisition leads to."""
     return (estimates.transition[edges] * values[space.children[edges]]).sum(axis=1)
 
 
 def solve(space: StateSpace, estimates: Estimates, horizon: int | None = None) -> Float[np.ndarray, " edges"]:
-    """Give the action values of every edge by backward induction (equation 3)."""
+    """Compute the action value of every edge by backward induction (equation 3)."""
     values = estimates.stop.copy()
     action_values = np.zeros(len(space.edge_state))
     for step in space.steps(horizon):
@@ -57,16 +57,16 @@ def solve(space: StateSpace, estimates: Estimates, horizon: int | None = None) -
 def solve_aliasing(
     space: StateSpace, estimates: Estimates, rows: BitRows, horizon: int | None = None
 ) -> Float[np.ndarray, " edges"]:
-    """Give the action values that pool instances with different masks (definition 1).
+    """Compute the action values that pool instances with different masks (definition 1).
 
-    Each instance goes on with the best action that it has available, so a state's value is an average
-    over its instances, with the same pseudocount as everything else. Only the last step of the budget
-    (and, off the root, the last step of the horizon) is the plug-in value that restoration uses.
+    Each instance continues with the best action among its available ones, so a state's value is an average
+    over its instances, with the pseudocount of all estimates. Only the last step of the budget (and, in
+    states other than the first, of the horizon) is the plug-in value that restoration uses.
     """
     n_labels = len(rows.labels)
     pooled = estimates.support * estimates.stop  # the sum of the values of a state's instances
     action_values = np.zeros(len(space.edge_state))
-    steps = list(space.steps(horizon))
+    steps = space.steps(horizon)
     for k, step in enumerate(steps, start=1):
         children = space.children[step.edges]
         counted = space.has_value[step.edges]
@@ -84,7 +84,7 @@ def solve_aliasing(
 def _pool(
     space: StateSpace, estimates: Estimates, rows: BitRows, step: Step, q: np.ndarray
 ) -> Float[np.ndarray, " updated"]:
-    """Sum, over the instances of each state, the value of the best that each of them can do."""
+    """Sum, over the instances of each state, the value of the best action available to each."""
     stop = estimates.stop[step.states, None]
     by_action = np.full((len(step.states), len(space.n_values)), -np.inf)
     owner = np.repeat(np.arange(len(step.states)), np.diff(np.append(step.starts, len(q))))

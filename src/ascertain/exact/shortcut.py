@@ -8,26 +8,26 @@ from jaxtyping import UInt64
 
 from ascertain._core.checks import check_count, check_rate
 from ascertain.errors import InputError, TooLargeError
-from ascertain.exact.bits import BitRows
+from ascertain.exact.bits import BitRows, row_words
 from ascertain.exact.finite import MAX_ATOMS, Atoms, FiniteProblem
 from ascertain.exact.states import check_size
 
-SHORTCUT = 3  # the number of the shortcut feature
-_FLIP = 0.25  # how often the shortcut is wrong
+SHORTCUT = 3  # the shortcut feature
+_FLIP = 0.25  # the probability that it is wrong
 _DRAWN_AT_ONCE = 2048  # words, so that their random bytes stay in a core's cache
 
 
 def shortcut(d: int, budget: int) -> FiniteProblem:
     """Build the shortcut problem (example 1).
 
-    The context feature says which of two blocks of `budget - 1` bits decides the label, by their parity.
+    The label is the parity of one of two blocks of `budget - 1` bits; the context feature says which.
     Acquiring the context and then that block costs the whole budget and is always right. The shortcut
-    costs the whole budget too and is right three times in four.
+    costs the whole budget, too, and is right with probability 3/4.
 
     Parameters
     ----------
     d
-        The number of features, at least `2 * budget`; what is left over is noise.
+        The number of features, at least `2 * budget`; the others are noise.
     budget
         The budget, at least 2.
 
@@ -49,12 +49,13 @@ def shortcut(d: int, budget: int) -> FiniteProblem:
     parity = np.stack([x[:, block].sum(axis=1) % 2 for block in branches])
     y = parity[x[:, 0], np.arange(2**d)]
     probability = np.where(x[:, SHORTCUT] == y, 1 - _FLIP, _FLIP) / 2 ** (d - 1)
-    return FiniteProblem(
-        Atoms(x, y, probability, (2,) * d, 2),
-        costs=_costs(d, budget),
-        budget=budget,
-        feature_names=_feature_names(d, branches),
-    )
+    names = [f"noise{feature - 2 * budget + 1}" for feature in range(d)]
+    names[0], names[SHORTCUT] = "context", "shortcut"
+    for branch, block in enumerate(branches):
+        for place, feature in enumerate(block, start=1):
+            names[feature] = f"branch{branch}.{place}"
+    atoms = Atoms(x, y, probability, (2,) * d, 2)
+    return FiniteProblem(atoms, costs=_costs(d, budget), budget=budget, feature_names=names)
 
 
 def check_shortcut(d: int, budget: int) -> None:
@@ -72,9 +73,9 @@ def sample_bits(
 ) -> tuple[BitRows, BitRows]:
     """Draw training data of the shortcut problem, 64 instances at a time.
 
-    Given the label, everything is a fair coin except that the relevant block has the label's parity, which
-    its last bit is set to give, and that the shortcut is a noisy copy. So instances are drawn label by
-    label, as counting wants them.
+    Given the label, all features are fair coins, except that the last bit of the relevant block is set so
+    that the block has the label's parity, and that the shortcut is a noisy copy of the label. So instances
+    are drawn label by label, as counting needs them.
 
     Returns
     -------
@@ -85,7 +86,7 @@ def sample_bits(
     check_count("n", n, least=1)
     check_rate(rate)
     ones = int(rng.binomial(n, 0.5))
-    rows, labels = _label_words(n - ones, ones)
+    rows, labels = row_words(n - ones, ones)
     y = np.zeros(len(rows), np.uint64)
     y[labels[1]] = ~np.uint64(0)
     bits = _random_words(rng, (d, len(rows)))
@@ -101,7 +102,7 @@ def sample_bits(
 def bernoulli_words(
     rng: np.random.Generator, probability: float, shape: tuple[int, ...]
 ) -> UInt64[np.ndarray, "..."]:
-    """Draw words whose bits are independently one with the given probability.
+    """Draw words whose bits are independent and 1 with the given probability.
 
     One random byte decides a bit unless it equals the first byte of the probability (1 in 256); then a
     second uniform number does, so that the probability is exact.
@@ -119,7 +120,7 @@ def bernoulli_words(
 
 
 def _branches(d: int, budget: int) -> tuple[list[int], list[int]]:
-    """Give the bits of each branch: the first ones stand before the shortcut, the others behind it."""
+    """List the features of each branch; the first of each come before the shortcut, the others after it."""
     check_count("budget", budget, least=2)
     if check_count("d", d, least=4) < 2 * budget:
         raise InputError(f"d must be at least twice the budget, got d = {d} with a budget of {budget}")
@@ -128,28 +129,6 @@ def _branches(d: int, budget: int) -> tuple[list[int], list[int]]:
 
 def _costs(d: int, budget: int) -> list[float]:
     return [float(budget) if feature == SHORTCUT else 1.0 for feature in range(d)]
-
-
-def _feature_names(d: int, branches: tuple[list[int], list[int]]) -> list[str]:
-    names = {0: "context", SHORTCUT: "shortcut"}
-    for branch, block in enumerate(branches):
-        names |= {feature: f"branch{branch}.{place}" for place, feature in enumerate(block, start=1)}
-    noise = [feature for feature in range(d) if feature not in names]
-    names |= {feature: f"noise{place}" for place, feature in enumerate(noise, start=1)}
-    return [names[feature] for feature in range(d)]
-
-
-def _label_words(*rows_per_label: int) -> tuple[UInt64[np.ndarray, " words"], tuple[slice, ...]]:
-    """Lay out words for the rows of each label: which bits are rows, and which words are whose."""
-    rows, labels, start = [], [], 0
-    for n_rows in rows_per_label:
-        words = np.full(-(-n_rows // 64), ~np.uint64(0))
-        if n_rows % 64:
-            words[-1] = np.uint64(2 ** (n_rows % 64) - 1)
-        rows.append(words)
-        labels.append(slice(start, start + len(words)))
-        start = labels[-1].stop
-    return np.concatenate(rows), tuple(labels)
 
 
 def _random_words(rng: np.random.Generator, shape: tuple[int, ...]) -> UInt64[np.ndarray, "..."]:

@@ -1,6 +1,5 @@
-"""The states of a finite problem, (x_S, S) in the paper's section 3.2, and what connects them."""
+"""The state space of a finite problem: states (x_S, S) of the paper's section 3.2, and acquisitions."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,12 +14,12 @@ from ascertain.errors import TooLargeError
 MAX_STATES = 200_000
 MAX_SUCCESSORS = 20_000_000  # states times actions times values: some hundred megabytes
 
-# Costs are added as whole multiples of this part of max(1, budget): sums then do not depend on their order.
+# Costs are whole multiples of this (relative to max(1, budget)), so that sums do not depend on their order.
 _COST_RESOLUTION = 1e-9
 
 
 class Lattice(NamedTuple):
-    """States in layers, each but the first being a state of the layer before plus one cell."""
+    """States in layers; each extends a state of the layer before by one cell."""
 
     layers: tuple[slice, ...]  # the states with 0, 1, 2, ... acquired features
     parent: Int[np.ndarray, " states"]
@@ -28,7 +27,7 @@ class Lattice(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The part of the problem that one step of backward induction updates."""
+    """What one step of backward induction updates."""
 
     states: Int[np.ndarray, " updated"]
     edges: Int[np.ndarray, " updated_edges"]  # those of `states`, in order
@@ -37,7 +36,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class StateSpace:
-    """Every state that the budget allows, and every legal acquisition from it.
+    """Every state within the budget, and every legal acquisition.
 
     A *cell* is a (feature, value) pair; cells are numbered feature by feature. A state is a set of cells.
     State 0 has acquired nothing. An *edge* is a legal acquisition (state, action); edges are ordered by
@@ -45,8 +44,6 @@ class StateSpace:
     """
 
     n_values: tuple[int, ...]
-    costs: tuple[float, ...]
-    budget: float
     values: Int[np.ndarray, "states features"]  # -1 where not acquired
     lattice: Lattice
     edge_state: Int[np.ndarray, " edges"]
@@ -59,35 +56,37 @@ class StateSpace:
 
     @cached_property
     def has_value(self) -> Bool[np.ndarray, "edges max_values"]:
-        """Which entries of `children` are children."""
+        """Which entries of `children` are not repetitions."""
         n_values = np.array(self.n_values)[self.edge_action]
         return np.arange(self.children.shape[1]) < n_values[:, None]
 
+    def edges(self, state: int) -> range:
+        """List the edges of a state."""
+        return range(self._first_edge[state], self._first_edge[state + 1])
+
     @cached_property
-    def first_edge(self) -> Int[np.ndarray, " starts"]:
-        """State s owns the edges from `first_edge[s]` up to `first_edge[s + 1]`."""
+    def _first_edge(self) -> Int[np.ndarray, " starts"]:
         return np.searchsorted(self.edge_state, np.arange(len(self) + 1))
 
     @cached_property
     def corner(self) -> tuple[Int[np.ndarray, " kept"], Lattice]:
-        """The states none of whose features has its last value, and how they are built from each other.
+        """The states without any feature at its last value, as a lattice of their own.
 
-        Where every row has every feature, all other counts follow from theirs; see `completions`.
+        If every row has every feature, all other counts follow from theirs; see `completions`.
         """
         kept = self._n_last_values == 0
         number = np.cumsum(kept) - 1
         starts = [0, *(int(number[layer.stop - 1]) + 1 for layer in self.lattice.layers)]
         layers = tuple(slice(*ends) for ends in pairwise(starts) if ends[0] < ends[1])
-        return np.flatnonzero(kept), Lattice(
-            layers, number[self.lattice.parent[kept]], self.lattice.cell[kept]
-        )
+        lattice = Lattice(layers, number[self.lattice.parent[kept]], self.lattice.cell[kept])
+        return np.flatnonzero(kept), lattice
 
     @cached_property
     def completions(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """The other states, in an order in which each can be completed from those before it.
+        """The other states (in an order that counting can follow), their origins, and their siblings.
 
-        Each comes with a state that it extends by a feature's last value, and with all extensions of that
-        state by the feature: a state's rows are those of the former less those with other values.
+        A state extends its origin by a feature's last value; its siblings extend it by any value. The count
+        of a state is that of the origin less those of the other siblings.
         """
         edge_to = np.zeros(len(self), np.int64)
         edge_to[self.children[:, -1]] = np.arange(len(self.children))
@@ -99,13 +98,13 @@ class StateSpace:
     def _n_last_values(self) -> Int[np.ndarray, " states"]:
         return (self.values == np.array(self.n_values) - 1).sum(axis=1)
 
-    def steps(self, horizon: int | None) -> Iterator[Step]:
-        """Give the steps of backward induction, as many as `horizon` (None: to the end of the budget).
+    def steps(self, horizon: int | None) -> list[Step]:
+        """List the steps of backward induction, at most `horizon` (None: to the end of the budget).
 
-        Step k needs the values of step k - 1. With a limited horizon it updates every state that at least
-        k acquisitions can follow; without one, each state once, after all that can follow it.
+        Step k needs the values of step k - 1. With a limited horizon it updates every state from which k
+        acquisitions are possible; without one, each state is updated once, after all its successors.
         """
-        return iter(self._full_steps if horizon is None else self._limited_steps[:horizon])
+        return self._full_steps if horizon is None else self._limited_steps[:horizon]
 
     @cached_property
     def _full_steps(self) -> list[Step]:
@@ -122,7 +121,7 @@ class StateSpace:
 
 
 class _Rules(NamedTuple):
-    """What decides which states there are."""
+    """The feature values, costs and budget that determine the states."""
 
     n_values: tuple[int, ...]
     ticks: Int[np.ndarray, " features"]  # costs as whole numbers
@@ -139,11 +138,11 @@ class _Layer(NamedTuple):
     last: Int[np.ndarray, " states"]  # the highest acquired feature
     parent: Int[np.ndarray, " states"]
     cell: Int[np.ndarray, " states"]
-    key: UInt64[np.ndarray, " states"]  # the sum of the cells' words, the same whatever their order
+    key: UInt64[np.ndarray, " states"]  # the sum of the cells' words, which does not depend on their order
 
 
 def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> StateSpace:
-    """Build the state space, or refuse with a `TooLargeError` if it is too large to solve exactly."""
+    """Build the state space; raise a `TooLargeError` if it is too large to solve exactly."""
     rules = _rules(n_values, costs, budget)
     check_size(n_values, costs, budget)
     zero = np.zeros(1, np.int64)
@@ -161,8 +160,6 @@ def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget
         np.maximum.at(remaining, edge_state[first:last], 1 + remaining[children[first:last, 0]])
     return StateSpace(
         n_values=n_values,
-        costs=costs,
-        budget=budget,
         values=states.values,
         lattice=Lattice(tuple(slices), states.parent, states.cell),
         edge_state=edge_state,
@@ -175,14 +172,14 @@ def enumerate_states(n_values: tuple[int, ...], costs: tuple[float, ...], budget
 def _rules(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> _Rules:
     unit = _COST_RESOLUTION * max(1.0, budget)
     limit = int(spending_limit(budget) / unit)
-    # What the budget cannot buy is clipped, so that any finite cost fits an integer.
+    # Unaffordable costs are clipped, so that any finite cost fits an integer.
     ticks = np.minimum(np.rint(np.array(costs) / unit), limit + 1).astype(np.int64)
     words = np.random.default_rng(0).integers(0, 2**64, sum(n_values), dtype=np.uint64)
     return _Rules(n_values, ticks, limit, np.cumsum((0, *n_values[:-1])), words)
 
 
 def check_size(n_values: tuple[int, ...], costs: tuple[float, ...], budget: float) -> None:
-    """Count the states, by what their features cost together, and raise if they are too many to list."""
+    """Raise a `TooLargeError` if there are too many states, which are counted without listing them."""
     rules = _rules(n_values, costs, budget)
     by_cost = {0: 1}
     for k, cost in zip(n_values, rules.ticks.tolist(), strict=True):
@@ -202,35 +199,32 @@ def check_size(n_values: tuple[int, ...], costs: tuple[float, ...], budget: floa
 
 
 def _extend(layer: _Layer, start: int, rules: _Rules) -> _Layer:
-    """Add one feature to each state, above those it has, so that every state is listed once."""
+    """Extend each state by one feature above its last, so that every state is listed once."""
     parts = []
     for feature, n_values in enumerate(rules.n_values):
         spent = layer.spent + rules.ticks[feature]
-        who = np.flatnonzero((layer.last < feature) & (spent <= rules.limit))
-        for value in range(n_values):
-            cell = rules.first_cell[feature] + value
-            values = layer.values[who]
-            values[:, feature] = value
-            last, cells = np.full(len(who), feature), np.full(len(who), cell)
-            parts.append(
-                _Layer(values, spent[who], last, start + who, cells, layer.key[who] + rules.words[cell])
-            )
+        extended = np.flatnonzero((layer.last < feature) & (spent <= rules.limit))
+        value, parent = (part.ravel() for part in np.meshgrid(np.arange(n_values), extended, indexing="ij"))
+        values, cell = layer.values[parent], rules.first_cell[feature] + value
+        values[:, feature] = value
+        last, key = np.full(len(parent), feature), layer.key[parent] + rules.words[cell]
+        parts.append(_Layer(values, spent[parent], last, start + parent, cell, key))
     return _Layer(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _edges(states: _Layer, rules: _Rules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List the legal acquisitions, A_b(S) of the paper's section 3.2, with the states they lead to."""
+    """List the legal acquisitions, A_b(S) of the paper's section 3.2, and the states they lead to."""
     by_key = np.argsort(states.key)
     if (np.diff(states.key[by_key]) == 0).any():
         raise AssertionError("two states have the same key")
     owners, actions, children = [], [], []
     for feature, n_values in enumerate(rules.n_values):
         legal = (states.values[:, feature] < 0) & (states.spent + rules.ticks[feature] <= rules.limit)
-        who = np.flatnonzero(legal)
+        owner = np.flatnonzero(legal)
         words = rules.words[rules.first_cell[feature] :][:n_values]
-        found = by_key[np.searchsorted(states.key, states.key[who, None] + words, sorter=by_key)]
-        owners.append(who)
-        actions.append(np.full(len(who), feature))
+        found = by_key[np.searchsorted(states.key, states.key[owner, None] + words, sorter=by_key)]
+        owners.append(owner)
+        actions.append(np.full(len(owner), feature))
         children.append(np.pad(found, ((0, 0), (0, max(rules.n_values) - n_values)), "edge"))
     owner, action = np.concatenate(owners), np.concatenate(actions)
     order = np.lexsort((action, owner))

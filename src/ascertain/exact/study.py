@@ -1,10 +1,13 @@
 """The exact study of the paper's section 5.1: regret against training size, for every approach."""
 
+import fcntl
+import json
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -14,19 +17,22 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ascertain._core.checks import check_count, check_rate
-from ascertain.errors import AscertainError, InputError
-from ascertain.exact.bits import BitRows, count_states
-from ascertain.exact.finite import FiniteProblem
-from ascertain.exact.planning import Approach, plan_from
-from ascertain.exact.recursion import Estimates, estimate
-from ascertain.exact.regrets import RegretFile
+from ascertain._core.files import replacing
+from ascertain.errors import AscertainError, InputError, StoreError
+from ascertain.exact.bits import BitRows
+from ascertain.exact.planning import Approach, estimate_from, plan_from
+from ascertain.exact.recursion import Estimates
 from ascertain.exact.shortcut import check_shortcut, sample_bits, shortcut
 
 MAX_SIZE = 10**8  # some gigabytes of bits
 MAX_REPLICATES = 10**6
 _SAVE_EVERY = 15.0  # seconds
+_METADATA = b"ascertain"
+_SAMPLER = 1  # raised whenever the study draws other data for the same seed
 
 
 class Arm(NamedTuple):
@@ -48,6 +54,10 @@ class Regret(NamedTuple):
     horizon: int  # 1, or the budget for full planning
     replicate: int
     regret: float
+
+
+_TYPES = {int: pa.int64(), float: pa.float64(), Approach: pa.string()}
+SCHEMA = pa.schema({name: _TYPES[kind] for name, kind in Regret.__annotations__.items()})
 
 
 @dataclass(frozen=True)
@@ -87,9 +97,8 @@ class Sweep:
     @property
     def arms(self) -> list[Arm]:
         """Every combination of dimension, budget and rate to study."""
-        main, *others = self.rates
-        across_dims = [Arm(d, min(self.budgets), rate) for rate in (main, *others) for d in self.dims]
-        across_budgets = [Arm(max(self.dims), budget, main) for budget in self.budgets]
+        across_dims = [Arm(d, min(self.budgets), rate) for rate in self.rates for d in self.dims]
+        across_budgets = [Arm(max(self.dims), budget, self.rates[0]) for budget in self.budgets]
         return list(dict.fromkeys(across_dims + across_budgets))
 
 
@@ -112,18 +121,18 @@ def run_study(
     """Run a sweep and keep its regrets in `folder/regret.parquet`; what is there already is not run again.
 
     Replicates are the outermost loop, so that an interrupted study has the same number of replicates
-    everywhere, give or take one. Everything finished is saved when this function ends, however it ends.
+    everywhere, plus or minus one. Everything finished is saved when this function ends, however it ends.
 
     Parameters
     ----------
     sweep
         What to study.
     folder
-        Where to keep the result; made if it is not there.
+        Where to keep the result; created if needed.
     jobs
-        Processes to use. The result does not depend on it.
+        The number of processes. The result does not depend on it.
     on_progress
-        Called with the number of training sets done and to be done.
+        Called with the numbers of training sets done and in total.
 
     Returns
     -------
@@ -131,24 +140,27 @@ def run_study(
         The sweep's rows, with columns `d, budget, rate, n, approach, horizon, replicate, regret`.
     """
     check_count("jobs", jobs, least=1)
-    with RegretFile(folder, seed=sweep.seed) as file:
-        tasks = _missing(sweep, file.finished())
+    with _locked(folder):
+        file = _RegretFile(folder / "regret.parquet", sweep.seed)
+        tasks = _unfinished(sweep, file.table)
         total, done = sum(len(task.sizes) for task in tasks), 0
         on_progress(done, total)
-        saved = -_SAVE_EVERY  # the first result is saved at once: what cannot be written is known early
-        for task, regrets in _run(tasks, jobs):
-            file.add(regrets)
-            done += len(task.sizes)
-            on_progress(done, total)
-            if time.monotonic() - saved > _SAVE_EVERY:
-                file.save()
-                saved = time.monotonic()
-        file.save()
-        return select(file.table, sweep)
+        saved = -_SAVE_EVERY  # the first result is saved at once, so that failures to write show early
+        try:
+            for task, regrets in _run(tasks, jobs):
+                file.unsaved += regrets
+                done += len(task.sizes)
+                on_progress(done, total)
+                if time.monotonic() - saved > _SAVE_EVERY:
+                    file.save()
+                    saved = time.monotonic()
+        finally:
+            file.save()
+    return select(file.table, sweep)
 
 
 def select(table: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
-    """Give the rows of a table of regrets that belong to a sweep."""
+    """Select the rows of a table of regrets that belong to a sweep."""
     arms = pd.MultiIndex.from_tuples(sweep.arms)
     wanted = pd.MultiIndex.from_frame(table[["d", "budget", "rate"]]).isin(arms)
     wanted &= (table["n"].isin(sweep.sizes) & (table["replicate"] < sweep.replicates)).to_numpy()
@@ -156,7 +168,7 @@ def select(table: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
 
 
 def regrets_of(task: Task) -> list[Regret]:
-    """Draw the training sets of a task and give the regret of every approach and horizon on each."""
+    """Draw the training sets of a task and compute the regret of every approach and horizon on each."""
     rows = []
     for n in task.sizes:
         d, budget, rate = task.arm
@@ -173,12 +185,12 @@ def _replicate(rng: np.random.Generator, arm: Arm, n: int) -> Iterator[tuple[App
     problem = _shortcut(arm.d, arm.budget)
     complete, masked = sample_bits(rng, arm.d, arm.budget, n, arm.rate)
     filtered = masked.complete()
-    pooled = _estimate(problem, masked)
+    pooled = estimate_from(problem, masked)
     usable: dict[Approach, tuple[BitRows, Estimates]] = {
         "aliasing": (masked, pooled),
-        "filtering": (filtered, _estimate(problem, filtered)),
+        "filtering": (filtered, estimate_from(problem, filtered)),
         "restoration": (masked, pooled),
-        "complete": (complete, _estimate(problem, complete)),
+        "complete": (complete, estimate_from(problem, complete)),
     }
     for horizon in (1, None):
         for approach, (rows, estimates) in usable.items():
@@ -186,16 +198,11 @@ def _replicate(rng: np.random.Generator, arm: Arm, n: int) -> Iterator[tuple[App
             yield approach, horizon, problem.regret(plan)
 
 
-def _estimate(problem: FiniteProblem, rows: BitRows) -> Estimates:
-    return estimate(problem.space, problem.prediction, count_states(rows, problem.space))
+_shortcut = lru_cache(shortcut)
 
 
-@lru_cache
-def _shortcut(d: int, budget: int) -> FiniteProblem:
-    return shortcut(d, budget)
-
-
-def _missing(sweep: Sweep, finished: set[tuple[int, int, float, int, int]]) -> list[Task]:
+def _unfinished(sweep: Sweep, table: pd.DataFrame) -> list[Task]:
+    finished = set(table.groupby(["d", "budget", "rate", "n", "replicate"]).size().index)
     tasks = []
     for replicate in range(sweep.replicates):
         for arm in sweep.arms:
@@ -210,7 +217,10 @@ def _run(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Iterable[Regret]]
         for task in tasks:
             yield task, regrets_of(task)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _leave_interrupts_to_the_parent)
+    # Interrupts are left to the parent process.
+    pool = ProcessPoolExecutor(
+        min(jobs, len(tasks)), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    )
     waiting, running = iter(tasks), dict[Future[list[Regret]], Task]()
     try:
         while True:
@@ -230,5 +240,59 @@ def _run(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Iterable[Regret]]
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Create a folder and hold it, one process at a time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise StoreError(f"cannot write to {folder}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StoreError(f"another study is running in {folder}; wait or use another folder") from error
+        yield
+
+
+class _RegretFile:
+    """A file of regrets: one row per training set, approach and horizon, sorted."""
+
+    def __init__(self, path: Path, seed: int):
+        self.path, self.seed = path, seed
+        self.unsaved: list[Regret] = []
+        self.table = self._load()
+
+    def _load(self) -> pd.DataFrame:
+        if not self.path.exists():
+            return SCHEMA.empty_table().to_pandas()
+        try:
+            table = pq.read_table(self.path)
+        except (OSError, pa.ArrowException) as error:
+            raise StoreError(
+                f"{self.path} cannot be read; remove it or use another folder ({error})"
+            ) from error
+        provenance = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        if not table.schema.equals(SCHEMA) or provenance.get("sampler") != _SAMPLER:
+            raise StoreError(f"{self.path} is not a result of this version of the study; use another folder")
+        if provenance["seed"] != self.seed:
+            raise StoreError(
+                f"{self.path} was made with seed {provenance['seed']}, not {self.seed}; "
+                "use that seed or another folder"
+            )
+        return table.to_pandas()
+
+    def save(self) -> None:
+        """Write everything; only then forget what is unsaved, so that an interrupted call can be repeated."""
+        if not self.unsaved:
+            return
+        columns = zip(*self.unsaved, strict=True)
+        new = pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA)
+        together = pd.concat([self.table, new.to_pandas()], ignore_index=True)
+        together = together.sort_values(SCHEMA.names[:-1], ignore_index=True)
+        table = pa.Table.from_pandas(together, SCHEMA, preserve_index=False)
+        provenance = json.dumps({"seed": self.seed, "sampler": _SAMPLER})
+        with replacing(self.path) as temporary:
+            pq.write_table(table.replace_schema_metadata({_METADATA: provenance}), temporary)
+        self.table, self.unsaved = together, []

@@ -1,4 +1,4 @@
-"""What is missing from a table, and what the pattern of holes says about why."""
+"""Describing the missing values of a table, and testing whether they are missing completely at random."""
 
 from typing import NamedTuple
 
@@ -14,15 +14,15 @@ from sklearn.preprocessing import StandardScaler
 
 from ascertain.problem import Problem, Table
 
-MAX_ROWS = 5000  # for what grows faster than the table
+MAX_ROWS = 5000  # drawn at random for the tests, whose cost grows faster than the table
 _EM_STEPS = 50
 _EM_TOLERANCE = 1e-4
 _RIDGE = 1e-6  # keeps covariances of collinear columns invertible
-_RAREST = 20  # rows with, and rows without, that predicting a column's missingness asks for
+_RAREST = 20  # rows with, and rows without a value, that predicting missingness needs
 
 
 class LittleTest(NamedTuple):
-    """Little's test of MCAR (1988), whether rows with different holes have different means."""
+    """Little's test of MCAR (1988): whether rows with different missingness patterns differ in mean."""
 
     statistic: float
     degrees_of_freedom: int
@@ -30,30 +30,30 @@ class LittleTest(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """The holes of a table."""
+    """The missing values of a table."""
 
-    columns: pd.DataFrame  # per column: `missing`, and `predictable`, an AUROC (0.5: by chance; NaN: too few)
-    actions: pd.DataFrame  # per action: `missing`, and `cost`
-    rows: "pd.Series[int]"  # how many rows have 0, 1, 2, ... of the actions
-    together: pd.DataFrame  # correlation of columns' missingness; NaN for what is never or always missing
-    little: LittleTest | None  # None where rows do not differ in holes, or no column is in two patterns
+    columns: pd.DataFrame  # per column: `missing` (rate) and `predictable` (AUROC; 0.5: chance; NaN: too few)
+    actions: pd.DataFrame  # per action: `missing` (rate) and `cost`
+    rows: "pd.Series[int]"  # the number of rows that have 0, 1, 2, ... of the actions
+    together: pd.DataFrame  # correlation of columns' missingness; NaN if never or always missing
+    little: LittleTest | None  # None if there is one pattern, or no column in two patterns
 
 
 def diagnose(table: Table, problem: Problem, seed: int = 0) -> Diagnosis:
-    """Describe the holes of a table.
+    """Describe the missing values of a table.
 
-    A column whose missingness the other columns' values predict (AUROC well above 0.5), or a small p-value of
-    Little's test, says that values are not missing completely at random. Nothing in a table can say whether
-    missingness depends on the missing values themselves.
+    If the other columns predict a column's missingness (AUROC well above 0.5), or the p-value of Little's
+    test is small, values are not missing completely at random. A table cannot show whether missingness
+    depends on the missing values themselves.
 
     Parameters
     ----------
     table
         The data.
     problem
-        Names the columns and says what is acquired together.
+        The names of the columns, and the actions with their costs.
     seed
-        Of the rows that are looked at where the table is large, and of cross-validation.
+        Seed of cross-validation, and of the rows that are drawn from a large table.
     """
     x, available = np.asarray(table.x, np.float64), np.asarray(table.available)
     features = problem.feature_names or [f"x{i}" for i in range(problem.n_features)]
@@ -78,9 +78,10 @@ def diagnose(table: Table, problem: Problem, seed: int = 0) -> Diagnosis:
 def little_test(
     x: Float[np.ndarray, "rows columns"], available: Bool[np.ndarray, "rows columns"]
 ) -> LittleTest | None:
-    """Test whether values are missing completely at random, taking the columns for jointly normal.
+    """Test whether values are missing completely at random, assuming that columns are jointly normal.
 
-    Compares the mean of each pattern of holes with the maximum-likelihood mean, found by EM.
+    The means of the rows with each missingness pattern are compared with the maximum-likelihood means,
+    found by EM.
     """
     columns = zip(x.T, available.T, strict=True)
     varies = np.array([has.any() and np.ptp(column[has]) > 0 for column, has in columns])
@@ -89,21 +90,21 @@ def little_test(
     x, available = x[keep], available[keep]
     patterns, which = np.unique(available, axis=0, return_inverse=True)
     freedom = int(patterns.sum()) - x.shape[1]
-    if len(patterns) < 2 or freedom < 1:  # columns that never occur together have no means to compare
+    if len(patterns) < 2 or freedom < 1:  # no column is in two patterns: nothing to compare
         return None
     groups = [x[which == number][:, has] for number, has in enumerate(patterns)]
     mean, covariance = _normal_by_em(groups, patterns)
     statistic = 0.0
     for rows, has in zip(groups, patterns, strict=True):
-        off = rows.mean(axis=0) - mean[has]
-        statistic += len(rows) * off @ np.linalg.solve(covariance[np.ix_(has, has)], off)
+        difference = rows.mean(axis=0) - mean[has]
+        statistic += len(rows) * difference @ np.linalg.solve(covariance[np.ix_(has, has)], difference)
     return LittleTest(float(statistic), freedom, float(stats.chi2.sf(statistic, freedom)))
 
 
 def _normal_by_em(
     groups: list[np.ndarray], patterns: Bool[np.ndarray, "patterns columns"]
 ) -> tuple[Float[np.ndarray, " columns"], Float[np.ndarray, "columns columns"]]:
-    """Fit a normal distribution to rows with holes."""
+    """Fit a normal distribution to rows with missing values."""
     d = patterns.shape[1]
     n = sum(map(len, groups))
     rows = np.full((n, d), np.nan)
@@ -128,7 +129,7 @@ def _normal_by_em(
             squares += filled.T @ filled
         new_mean = total / n
         new_covariance = squares / n - np.outer(new_mean, new_mean) + np.diag(_RIDGE * scale**2)
-        # The mean alone does not tell: from a diagonal covariance, the first step leaves it where it is.
+        # The mean alone would not do: from a diagonal covariance, the first step does not change it.
         moved = max(
             np.abs((new_mean - mean) / scale).max(),
             np.abs((new_covariance - covariance) / np.outer(scale, scale)).max(),
@@ -140,7 +141,7 @@ def _normal_by_em(
 
 
 def _predictability(x: np.ndarray, available: np.ndarray, column: int, seed: int) -> float:
-    """Give the cross-validated AUROC of a logistic regression of a column's missingness on the others."""
+    """Cross-validated AUROC of a logistic regression of a column's missingness on the other columns."""
     missing = ~available[:, column]
     if min(missing.sum(), (~missing).sum()) < _RAREST:
         return float("nan")

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ascertain._core import kernels
 from ascertain._core.effort import Effort, batches_per_epoch
+from ascertain._core.kernels import sum_of_relus
 from ascertain._core.networks import MLP, Linear
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.problem import Problem, Table
@@ -104,7 +104,7 @@ class PVAE(eqx.Module):
         """
         seen = visible.astype(points.dtype)
         directions = self.embedding @ self.point_hidden.weight
-        hidden = _sum_of_relus(jnp.where(visible, points, 0.0), seen, directions, self.point_hidden.bias)
+        hidden = sum_of_relus(jnp.where(visible, points, 0.0), seen, directions, self.point_hidden.bias)
         pooled = hidden @ self.point_out.weight + seen.sum(axis=1, keepdims=True) * self.point_out.bias[None]
         mean, log_variance = jnp.split(self.encoder(pooled), 2, axis=1)
         return Posterior(mean, log_variance)
@@ -314,80 +314,3 @@ def _bound_embedding(model: PVAE) -> PVAE:
     length = jnp.linalg.norm(model.embedding, axis=1, keepdims=True)
     bounded: PVAE = eqx.tree_at(lambda m: m.embedding, model, model.embedding / jnp.maximum(length, 1.0))
     return bounded
-
-
-@jax.custom_vjp
-def _sum_of_relus(
-    x: Float[Array, "instances points"],
-    seen: Float[Array, "instances points"],
-    directions: Float[Array, "points hidden"],
-    bias: Float[Array, " hidden"],
-) -> Float[Array, "instances hidden"]:
-    """Give sum_j seen_j relu(x_j directions_j + bias) without keeping the terms for the gradient.
-
-    A processor with few threads goes point by point, so that what it works on stays in its cache.
-    """
-    summed: Array = jax.lax.platform_dependent(
-        x,
-        seen,
-        directions,
-        bias,
-        cpu=_sum_point_by_point,
-        cuda=kernels.sum_of_relus,
-        default=_sum_all_points,
-    )
-    return summed
-
-
-def _sum_all_points(x: Array, seen: Array, directions: Array, bias: Array) -> Array:
-    terms = jax.nn.relu(x[:, :, None] * directions[None] + bias[None, None])
-    return jnp.sum(seen[:, :, None] * terms, axis=1)
-
-
-def _sum_point_by_point(x: Array, seen: Array, directions: Array, bias: Array) -> Array:
-    def add(total: Array, point: tuple[Array, Array, Array]) -> tuple[Array, None]:
-        x_j, seen_j, direction = point
-        term = jax.nn.relu(x_j[:, None] * direction[None] + bias[None])
-        return total + seen_j[:, None] * term, None
-
-    nothing = jnp.zeros((x.shape[0], bias.shape[0]))
-    return jax.lax.scan(add, nothing, (x.T, seen.T, directions))[0]
-
-
-def _sum_forward(x: Array, seen: Array, directions: Array, bias: Array) -> tuple[Array, tuple[Array, ...]]:
-    return _sum_of_relus(x, seen, directions, bias), (x, seen, directions, bias)
-
-
-def _sum_backward(saved: tuple[Array, ...], gradient: Array) -> tuple[None, None, Array, Array]:
-    to_directions, to_bias = jax.lax.platform_dependent(
-        *saved,
-        gradient,
-        cpu=_gradient_point_by_point,
-        cuda=kernels.gradient_of_relus,
-        default=_gradient_all_points,
-    )
-    return None, None, to_directions, to_bias
-
-
-def _gradient_all_points(
-    x: Array, seen: Array, directions: Array, bias: Array, gradient: Array
-) -> tuple[Array, Array]:
-    active = x[:, :, None] * directions[None] + bias[None, None] > 0
-    passed = jnp.where(active, seen[:, :, None] * gradient[:, None, :], 0.0)
-    return jnp.sum(x[:, :, None] * passed, axis=0), jnp.sum(passed, axis=(0, 1))
-
-
-def _gradient_point_by_point(
-    x: Array, seen: Array, directions: Array, bias: Array, gradient: Array
-) -> tuple[Array, Array]:
-    def add(to_bias: Array, point: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        x_j, seen_j, direction = point
-        active = x_j[:, None] * direction[None] + bias[None] > 0
-        passed = jnp.where(active, seen_j[:, None] * gradient, 0.0)
-        return to_bias + jnp.sum(passed, axis=0), x_j @ passed
-
-    to_bias, to_directions = jax.lax.scan(add, jnp.zeros_like(bias), (x.T, seen.T, directions))
-    return to_directions, to_bias
-
-
-_sum_of_relus.defvjp(_sum_forward, _sum_backward)

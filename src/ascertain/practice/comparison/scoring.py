@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 import pandas as pd
 
+from ascertain._core.padding import padded_rows, round_up
 from ascertain.errors import InputError
 from ascertain.estimator.advisor import Advisor
 from ascertain.evaluation.incomplete import METRICS, evaluate_incomplete
@@ -102,7 +103,7 @@ def _score_restricted(
     """Score rows as they are, in the columns of `evaluate_incomplete`."""
     n_rows = len(table.y)
     # Repeated up to a power of two, so that validation and test rows may share a compiled program.
-    rows = table.take(jnp.arange(1 << (n_rows - 1).bit_length()) % n_rows)
+    rows = table.take(jnp.asarray(padded_rows(n_rows, round_up(n_rows))))
     reached = roll_out(
         jr.key(seed), advisor.policy, advisor.problem, rows, list(budgets), protocol=advisor.protocol
     )
