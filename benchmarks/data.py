@@ -25,10 +25,10 @@ from ascertain import Problem, Table, missingness
 from ascertain._core.compilation import replicated
 from ascertain.datasets import load
 from ascertain.missingness import MCAR, mask_tables
-from ascertain.predictors.masked_mlp import fit_predictor
-from ascertain.recipe.presets import predictor_settings, restorer_settings
+from ascertain.predictors._masked_mlp import fit_predictor
+from ascertain.recipe._presets import predictor_settings, restorer_settings
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_mean, fit_pvae, restore
-from ascertain.restoration.pvae import Settings
+from ascertain.restoration._pvae import Settings
 
 console = Console(width=120)
 RATES = (0.3, 0.5, 0.7)

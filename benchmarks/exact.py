@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ascertain.exact import Plan, shortcut
-from ascertain.exact.bits import count_states
-from ascertain.exact.recursion import estimate, solve, solve_aliasing
-from ascertain.exact.shortcut import sample_bits
-from ascertain.exact.study import Arm, Sweep, Task, regrets_of
+from ascertain.exact._bits import count_states
+from ascertain.exact._recursion import estimate, solve, solve_aliasing
+from ascertain.exact._shortcut import sample_bits
+from ascertain.exact._study import Arm, Sweep, Task, regrets_of
 
 RATE = 0.6
 STAGES = ("draw", "count pooled", "count complete rows", "count unmasked", "plan", "aliasing", "regret")

@@ -20,19 +20,19 @@ from rich.table import Table as Printed
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ascertain import load
-from ascertain.datasets.export import TARGET, export
-from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
-from ascertain.practice.comparison.held_out import HeldOut, hold_out
-from ascertain.practice.comparison.leaderboard import (
+from ascertain.datasets._export import TARGET, export
+from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.practice.comparison._held_out import HeldOut, hold_out
+from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,
     Candidate,
     FittedCandidate,
     Leaderboard,
     compare,
 )
-from ascertain.practice.comparison.scoring import RESAMPLES
+from ascertain.practice.comparison._scoring import RESAMPLES
 from ascertain.problem import Table
-from ascertain.tables.reading import read_user_table
+from ascertain.tables._reading import read_user_table
 
 console = Console(width=120)
 METRICS = ("auroc", "auprc", "f1")

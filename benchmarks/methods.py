@@ -25,11 +25,11 @@ from ascertain import Problem, Table, methods
 from ascertain._core.compilation import replicated
 from ascertain._core.networks import MLP
 from ascertain.datasets import Dataset
-from ascertain.evaluation.rollouts import most_steps
-from ascertain.predictors.masked_mlp import MaskedMLP
+from ascertain.evaluation._rollouts import most_steps
+from ascertain.predictors._masked_mlp import MaskedMLP
 from ascertain.protocol import Protocol, protocol
-from ascertain.recipe.presets import method_settings
-from ascertain.restoration import pvae
+from ascertain.recipe._presets import method_settings
+from ascertain.restoration import _pvae as pvae
 
 
 def simulated(n_rows: int, n_features: int) -> tuple[Problem, Table, Table]:

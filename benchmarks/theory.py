@@ -42,14 +42,14 @@ from rich.table import Table as Printed
 from ascertain import Problem, Protocol, Table, methods
 from ascertain._core.compilation import replicated
 from ascertain.exact import FiniteProblem, shortcut
-from ascertain.exact.distribution import TrueDistribution
-from ascertain.exact.policies import plan_from_scores, problem_of, score_states, state_rows, table_of
-from ascertain.methods.registry import State
+from ascertain.exact._distribution import TrueDistribution
+from ascertain.exact._policies import plan_from_scores, problem_of, score_states, state_rows, table_of
+from ascertain.methods._registry import State
 from ascertain.missingness import MCAR, mask_tables
-from ascertain.predictors.masked_mlp import Predictor
+from ascertain.predictors._masked_mlp import Predictor
 from ascertain.protocol import protocol as protocol_named
 from ascertain.restoration import PVAERestorer, fit_hotdeck, fit_pvae, restore
-from ascertain.restoration.pvae import Settings as PVAESettings
+from ascertain.restoration._pvae import Settings as PVAESettings
 
 METHODS = ("jafa", "ol", "odin", "gdfs", "dime", "aaco")
 TREATMENTS = ("complete", "restricted", "true", "pvae", "hotdeck")

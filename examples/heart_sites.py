@@ -9,7 +9,7 @@ these tests in dollars. We learn from three quarters of them what to order next,
 from sklearn.model_selection import train_test_split
 
 from ascertain import AcquisitionClassifier, load
-from ascertain.datasets.export import TARGET, export
+from ascertain.datasets import TARGET, export
 
 heart = export(load("heart_sites"))
 patients, outcome = heart.table.drop(columns=TARGET), heart.table[TARGET]

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from ascertain import AcquisitionClassifier, load
-from ascertain.datasets.export import TARGET, export
+from ascertain.datasets import TARGET, export
 
 icu = export(load("physionet2012"))
 patients, outcome = icu.table.drop(columns=TARGET), icu.table[TARGET]

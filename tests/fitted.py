@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ascertain.practice.comparison.held_out import HeldOut, hold_out
-from ascertain.practice.comparison.leaderboard import Candidate, Leaderboard, compare
-from ascertain.tables.reading import UserTable
+from ascertain.practice.comparison._held_out import HeldOut, hold_out
+from ascertain.practice.comparison._leaderboard import Candidate, Leaderboard, compare
+from ascertain.tables._reading import UserTable
 
 COSTS = {"ecg": 2.0, "blood": 3.0, "scan": 10.0, "[b]mi": 1.0}
 PANELS = {"blood": ["iron", "tibc"]}

@@ -20,12 +20,12 @@ from jaxtyping import Array
 
 from ascertain import PAPER, Problem, Table
 from ascertain._core.networks import MLP
-from ascertain.methods import registry as methods
-from ascertain.models.saving import SavedModel, hash_table, load_model, save_model
+from ascertain.methods import _registry as methods
+from ascertain.models._saving import SavedModel, hash_table, load_model, save_model
 from ascertain.policy import Policy
-from ascertain.predictors import registry as predictors
-from ascertain.predictors.masked_mlp import MaskedMLP, Settings
-from ascertain.restoration import registry as restoration
+from ascertain.predictors import _registry as predictors
+from ascertain.predictors._masked_mlp import MaskedMLP, Settings
+from ascertain.restoration import _registry as restoration
 
 NAMES = ("Größe", "心電図 \u200f", 'a\'["b"].c\n')
 PROBLEM = Problem(

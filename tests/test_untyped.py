@@ -6,7 +6,8 @@ import sys
 PROGRAM = """
 import numpy as np, pandas as pd
 from ascertain import InputError
-from ascertain.exact import FiniteProblem, fit_plan, sample_size, shortcut
+from ascertain.exact import FiniteProblem, fit_plan, sample_size
+from ascertain.exact import shortcut
 
 def refused(message, function, *arguments, **options):
     try:

@@ -224,14 +224,14 @@ class Table(eqx.Module):
         self.n_classes = n_classes if n_classes is not None else max(2, int(labels.max()) + 1)
 
     def take(self, rows: Int[Array, " taken"]) -> "Table":
-        """Give some of the instances."""
+        """Select instances by number."""
         taken: Table = jax.tree.map(lambda leaf: leaf[rows], self)
         return taken
 
     def with_cells(
         self, x: Float[Array, "instances features"], available: Bool[Array, "instances features"]
     ) -> "Table":
-        """Give the same instances with other cells; `x` is set to zero where it is not available."""
+        """The same instances with other cells; `x` is set to zero where it is not available."""
         changed: Table = eqx.tree_at(
             lambda table: (table.x, table.available), self, (jnp.where(available, x, 0.0), available)
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ascertain.analysis.results import Results, empty_table
+from ascertain.analysis._results import Results, empty_table
 
 Row = dict[str, Any]
 

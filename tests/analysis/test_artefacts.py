@@ -7,9 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from ascertain import InputError
-from ascertain.analysis.artefacts import ARTEFACTS, write_artefacts
-from ascertain.analysis.exact import read_exact
-from ascertain.exact.study import Sweep, run_study
+from ascertain.analysis._artefacts import ARTEFACTS, write_artefacts
+from ascertain.analysis._exact import read_exact
+from ascertain.exact._study import Sweep, run_study
 from tests.analysis.figures.test_study import study
 
 from .made_up import results_of, routes, table

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis.compute import compute_comparison
+from ascertain.analysis._compute import compute_comparison
 
 from .made_up import Row, results_of
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis.damage import damage_and_gain, order_by_damage, paired_scores
-from ascertain.analysis.results import Setting, main_setting
-from ascertain.reporting.names import with_policies
+from ascertain.analysis._damage import damage_and_gain, order_by_damage, paired_scores
+from ascertain.analysis._results import Setting, main_setting
+from ascertain.reporting._names import with_policies
 
 from .made_up import arms, cell, results_of
 

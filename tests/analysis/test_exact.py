@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis.exact import infer_sweep, read_exact, regret_summary
+from ascertain.analysis._exact import infer_sweep, read_exact, regret_summary
 
 
 def test_the_main_rate_is_the_one_that_other_budgets_have_or_the_papers() -> None:

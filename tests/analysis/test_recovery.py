@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ascertain.analysis.damage import ray, recovery_slopes
+from ascertain.analysis._damage import ray, recovery_slopes
 
 from .made_up import Row, arms, cell, results_of
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis.results import at_largest_budget, empty_table, read_results
+from ascertain.analysis._results import at_largest_budget, empty_table, read_results
 
 from .made_up import arms, routes, table
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from ascertain import InputError
-from ascertain.analysis.routes import adaptivity, adaptivity_cells, route_table
+from ascertain.analysis._routes import adaptivity, adaptivity_cells, route_table
 
 from .made_up import Row, arms, results_of, routes
 

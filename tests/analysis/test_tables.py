@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ascertain import InputError
-from ascertain.analysis import tables
+from ascertain.analysis import _tables as tables
 
 from .made_up import Row, arms, cell, results_of, routes
 

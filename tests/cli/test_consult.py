@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ascertain.practice.comparison.leaderboard import as_classifier
+from ascertain.practice.comparison._leaderboard import as_classifier
 from tests.cli.test_app import run
 from tests.fitted import fitted
 

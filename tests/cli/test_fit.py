@@ -8,7 +8,7 @@ import pytest
 
 from ascertain import AcquisitionClassifier
 from ascertain._core.files import replacing
-from ascertain.cli.fit import check_folder
+from ascertain.cli._fit import check_folder
 from tests.cli.test_app import run
 from tests.fitted import patients, write_patients
 
@@ -139,7 +139,7 @@ def test_an_interruption_writes_nothing(
     def interrupt(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ascertain.practice.comparison.leaderboard.fit_advisor", interrupt)
+    monkeypatch.setattr("ascertain.practice.comparison._leaderboard.fit_advisor", interrupt)
     assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), *QUICK) == 130
     assert "Interrupted. Nothing was written." in capsys.readouterr().err
     assert not (tmp_path / "model").exists()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ascertain._core import kernels
-from ascertain.methods import set_encoder
+from ascertain.methods import _set_encoder as set_encoder
 
 _SHAPES = [(21, 6, 130)]  # multiples of nothing
 

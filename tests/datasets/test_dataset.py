@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ascertain import InputError, Problem
-from ascertain.datasets.dataset import N_SPLITS, Dataset, Preprocessing, RawRows, Split
+from ascertain.datasets._dataset import N_SPLITS, Dataset, Preprocessing, RawRows, Split
 from ascertain.protocol import AFABENCH, PAPER, Protocol
 
 RAW = Preprocessing(scale=False)

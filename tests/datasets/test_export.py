@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from ascertain import load
-from ascertain.datasets.export import TARGET, export, write
+from ascertain.datasets._export import TARGET, export, write
 
 
 def test_a_synthetic_dataset_is_written_as_it_is(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from ascertain.datasets import Dataset, load
-from ascertain.datasets.sources import Source
+from ascertain.datasets._sources import Source
 from ascertain.errors import StoreError
 
 N = 40
@@ -48,7 +48,7 @@ def csv(table: pd.DataFrame, **how: object) -> str:
 
 def module(dataset: str) -> ModuleType:
     name = "heart_disease" if dataset == "heart_sites" else dataset
-    return importlib.import_module(f"ascertain.datasets.{name}")
+    return importlib.import_module(f"ascertain.datasets._{name}")
 
 
 def classes() -> np.ndarray:

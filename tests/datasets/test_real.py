@@ -8,20 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ascertain.datasets import (
-    Dataset,
-    cube,
-    cube_nm,
-    cube_nuc,
-    diabetes,
-    heart_disease,
-    load,
-    miniboone,
-    nhanes_i,
-    nhanes_mortality,
-)
+from ascertain.datasets import Dataset, cube, cube_nm, cube_nuc, load
+from ascertain.datasets import _diabetes as diabetes
+from ascertain.datasets import _heart_disease as heart_disease
+from ascertain.datasets import _miniboone as miniboone
+from ascertain.datasets import _nhanes_i as nhanes_i
+from ascertain.datasets import _nhanes_mortality as nhanes_mortality
 from ascertain.protocol import AFABENCH
-from ascertain.tables.encoding import actions_of
+from ascertain.tables._encoding import actions_of
 
 # sha256 of the files, compressed where they are
 FILES = """

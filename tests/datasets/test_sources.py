@@ -13,8 +13,10 @@ from threading import Thread
 import pytest
 
 from ascertain import InputError, datasets
-from ascertain.datasets import heart_disease, load, sources
-from ascertain.datasets.sources import Source, find
+from ascertain.datasets import _heart_disease as heart_disease
+from ascertain.datasets import _sources as sources
+from ascertain.datasets import load
+from ascertain.datasets._sources import Source, find
 from ascertain.errors import StoreError
 
 CONTENT = b"hello\n"

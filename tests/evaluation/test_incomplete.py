@@ -22,15 +22,15 @@ from ascertain import (
     evaluate,
     evaluate_incomplete,
 )
-from ascertain.evaluation.incomplete import METRICS
-from ascertain.evaluation.partial_rollouts import (
+from ascertain.evaluation._incomplete import METRICS
+from ascertain.evaluation._partial_rollouts import (
     ImportanceWeights,
     Target,
     complete_predictions,
     roll_out_partially,
 )
-from ascertain.evaluation.propensity import assign_folds
-from ascertain.methods.baselines import Blind
+from ascertain.evaluation._propensity import assign_folds
+from ascertain.methods._baselines import Blind
 from ascertain.restoration import fit_hotdeck, fit_mean, fit_sklearn
 from tests.evaluation_cases import GROUPED, IN_ORDER, LABELS, SIGNS, UNIT, LastWord, Triage
 from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, exact_scores, hide

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ascertain.evaluation.intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_intervals
 from ascertain.metrics import measure
 from tests.evaluation_cases import Weighted, assert_same, weighted
 

@@ -7,7 +7,7 @@ import pytest
 
 from ascertain import PAPER, Policy, Table
 from ascertain.acquisition import acquire
-from ascertain.evaluation.partial_rollouts import (
+from ascertain.evaluation._partial_rollouts import (
     ImportanceWeights,
     PartialRollouts,
     Resumed,
@@ -18,9 +18,9 @@ from ascertain.evaluation.partial_rollouts import (
     model_predictions,
     roll_out_partially,
 )
-from ascertain.evaluation.propensity import assign_folds
+from ascertain.evaluation._propensity import assign_folds
 from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean, label_free
-from ascertain.restoration.pvae import Settings
+from ascertain.restoration._pvae import Settings
 from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, hide, path
 
 TARGET = Target(Chooses(), PROBLEM, Believes(), PAPER, 2)

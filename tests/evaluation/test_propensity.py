@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from ascertain.evaluation.propensity import (
+from ascertain.evaluation._propensity import (
     FOLDS,
     Choices,
     assign_folds,

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table, evaluate
 from ascertain.acquisition import Episodes, acquire
-from ascertain.evaluation.rollouts import (
+from ascertain.evaluation._rollouts import (
     Rollouts,
     budget_rollouts,
     needs_separate_rollouts,
     sample_rows,
 )
-from ascertain.evaluation.scores import score_table
-from ascertain.predictors.predictions import predict_in_jax
+from ascertain.evaluation._scores import score_table
+from ascertain.predictors._predictions import predict_in_jax
 from tests.acquisition_cases import ACTIONS, FAST, ROWS, Case, cases
 from tests.evaluation_cases import GROUPED, INF, LastWord, Moody, Ordered
 

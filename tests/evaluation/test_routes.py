@@ -19,16 +19,16 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from ascertain import InputError, Problem, Table
 from ascertain.datasets import Dataset, cube, cube_nm, cube_nuc
-from ascertain.datasets.dataset import Preprocessing, RawRows, Split
-from ascertain.evaluation.rollouts import MAX_ROWS
-from ascertain.evaluation.routes import (
+from ascertain.datasets._dataset import Preprocessing, RawRows, Split
+from ascertain.evaluation._rollouts import MAX_ROWS
+from ascertain.evaluation._routes import (
     RouteStructure,
     route_structure,
     sample_routes,
     score_masks,
     weighted_overlap,
 )
-from ascertain.predictors.masked_mlp import SklearnPredictor
+from ascertain.predictors._masked_mlp import SklearnPredictor
 
 Metric = Literal["accuracy", "macro_f1"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ascertain.evaluation.rollouts import acquisition_frequencies
-from ascertain.evaluation.scores import frequency_table
+from ascertain.evaluation._rollouts import acquisition_frequencies
+from ascertain.evaluation._scores import frequency_table
 from tests.evaluation_cases import EPISODES, UNIT
 
 

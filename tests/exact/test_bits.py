@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascertain.exact import Observations
-from ascertain.exact import bits as bits_module
-from ascertain.exact.bits import count_first_available, count_states
+from ascertain.exact import _bits as bits_module
+from ascertain.exact._bits import count_first_available, count_states
 
 from .reference import Instance
 from .strategies import finite, instances, observations

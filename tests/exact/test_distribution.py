@@ -6,9 +6,9 @@ import numpy as np
 
 from ascertain import Table
 from ascertain.exact import FiniteProblem, TrueDistribution, problem_of, shortcut, table_of
-from ascertain.exact.policies import state_rows
+from ascertain.exact._policies import state_rows
 from ascertain.missingness import MCAR
-from ascertain.predictors.masked_mlp import Predictor
+from ascertain.predictors._masked_mlp import Predictor
 from ascertain.restoration import Restorer, restore
 
 # Three features with 2, 3 and 2 values, of which some combinations cannot occur.

@@ -27,8 +27,8 @@ from ascertain.exact import (
     shortcut,
     table_of,
 )
-from ascertain.exact.policies import plan_from_scores, state_rows
-from ascertain.methods.baselines import Blind, Stop
+from ascertain.exact._policies import plan_from_scores, state_rows
+from ascertain.methods._baselines import Blind, Stop
 from ascertain.policy import Policy
 
 BOTH = pytest.mark.parametrize("protocol", [PAPER, AFABENCH], ids=lambda p: p.name)

@@ -6,9 +6,9 @@ from scipy import stats
 
 from ascertain import InputError, TooLargeError
 from ascertain.exact import shortcut
-from ascertain.exact.bits import BitRows
-from ascertain.exact.shortcut import bernoulli_words, sample_bits
-from ascertain.exact.study import Arm, Task, regrets_of
+from ascertain.exact._bits import BitRows
+from ascertain.exact._shortcut import bernoulli_words, sample_bits
+from ascertain.exact._study import Arm, Task, regrets_of
 
 from .golden import FULL, RATE, REPLICATES
 

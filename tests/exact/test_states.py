@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from ascertain import TooLargeError
 from ascertain.exact import shortcut
-from ascertain.exact.states import MAX_STATES, enumerate_states
+from ascertain.exact._states import MAX_STATES, enumerate_states
 
 from .reference import Instance
 from .strategies import instances

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ascertain import AscertainError, InputError, StoreError
-from ascertain.exact import Observations, fit_plan, shortcut, study
-from ascertain.exact.shortcut import sample_bits
-from ascertain.exact.study import Arm, Sweep, run_study
+from ascertain.exact import Observations, fit_plan, shortcut
+from ascertain.exact import _study as study
+from ascertain.exact._shortcut import sample_bits
+from ascertain.exact._study import Arm, Sweep, run_study
 
 from .test_shortcut import unpack
 

@@ -3,8 +3,14 @@
 from typing import Any
 
 from ascertain._core.training import Schedule
-from ascertain.methods import aaco, dime, gdfs, jafa, odin, ol, static
-from ascertain.restoration import pvae
+from ascertain.methods import _aaco as aaco
+from ascertain.methods import _dime as dime
+from ascertain.methods import _gdfs as gdfs
+from ascertain.methods import _jafa as jafa
+from ascertain.methods import _odin as odin
+from ascertain.methods import _ol as ol
+from ascertain.methods import _static as static
+from ascertain.restoration import _pvae as pvae
 
 _ONCE = Schedule(batch_size=16, batches_per_round=1, max_rounds=2)
 _FEW = {"batches": 3, "frames_per_batch": 8, "slots": 8}

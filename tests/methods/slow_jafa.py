@@ -9,8 +9,8 @@ import numpy as np
 
 from ascertain import AFABENCH, Problem, Protocol, Table
 from ascertain._core.networks import MLP
-from ascertain.methods.jafa import JAFA, SetClassifier, Settings
-from ascertain.methods.set_encoder import SetEncoder
+from ascertain.methods._jafa import JAFA, SetClassifier, Settings
+from ascertain.methods._set_encoder import SetEncoder
 
 
 def to_numpy(model: Any) -> Any:

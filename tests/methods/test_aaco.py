@@ -16,8 +16,8 @@ from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table
 from ascertain.acquisition import choose
-from ascertain.methods import aaco
-from ascertain.methods.aaco import Settings, random_subsets, shared_distance
+from ascertain.methods import _aaco as aaco
+from ascertain.methods._aaco import Settings, random_subsets, shared_distance
 
 from .by_hand import FAST
 

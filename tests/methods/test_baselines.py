@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table, methods
 from ascertain.acquisition import acquire, choose
-from ascertain.methods.baselines import Blind, Settings
+from ascertain.methods._baselines import Blind, Settings
 from ascertain.policy import Policy
 
 from .by_hand import FAST

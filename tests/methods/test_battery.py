@@ -13,11 +13,11 @@ import pytest
 
 from ascertain import AFABENCH, PAPER, Protocol
 from ascertain.methods import get, names
-from ascertain.methods.registry import State
+from ascertain.methods._registry import State
 from ascertain.testing import check_method
-from ascertain.testing.cases import FEATURES
-from ascertain.testing.checks import OF_POLICIES, companions_do_not_matter, trial_checks
-from ascertain.testing.trial import Trial, stack
+from ascertain.testing._cases import FEATURES
+from ascertain.testing._checks import OF_POLICIES, companions_do_not_matter, trial_checks
+from ascertain.testing._trial import Trial, stack
 
 from .short_settings import SHORT
 

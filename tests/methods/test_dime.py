@@ -14,8 +14,8 @@ from jaxtyping import Array
 from ascertain import AFABENCH, Problem, Protocol, Table
 from ascertain._core.networks import MLP, Linear
 from ascertain.acquisition import choose
-from ascertain.methods import dime
-from ascertain.methods.dime import DIME, Networks, Settings, batch_objective, entropy
+from ascertain.methods import _dime as dime
+from ascertain.methods._dime import DIME, DIMENetworks, Settings, batch_objective, entropy
 
 from ..acquisition_cases import PROTOCOLS
 from .by_hand import (
@@ -90,7 +90,7 @@ def test_entropy_is_in_nats() -> None:
 # Acting.
 
 
-def constant(share: list[float], probability: list[float]) -> Networks:
+def constant(share: list[float], probability: list[float]) -> DIMENetworks:
     """Make networks that give the same whatever they see: shares of the entropy, and a prediction."""
 
     def layer(n_inputs: int, values: np.ndarray) -> Linear:
@@ -98,7 +98,7 @@ def constant(share: list[float], probability: list[float]) -> Networks:
         return eqx.tree_at(lambda each: each.bias, still, jnp.asarray(values, jnp.float32))
 
     odds = np.log(np.array(share) / (1 - np.array(share)))
-    return Networks((layer(6, np.zeros(2)),), layer(2, np.log(probability)), layer(2, odds))
+    return DIMENetworks((layer(6, np.zeros(2)),), layer(2, np.log(probability)), layer(2, odds))
 
 
 @partial(jax.jit, compiler_options=FAST)
@@ -188,7 +188,7 @@ def class_weights() -> np.ndarray:
 
 
 @jax.jit
-def forward(networks: Networks, x: Array, acquired: Array) -> tuple[Array, Array]:
+def forward(networks: DIMENetworks, x: Array, acquired: Array) -> tuple[Array, Array]:
     """Log-probabilities of the classes, and shares."""
     mask = (acquired @ REVEALS.astype(np.float32) > 0).astype(jnp.float32)
     hidden = jnp.concatenate([x * mask, mask], axis=-1)
@@ -199,14 +199,14 @@ def forward(networks: Networks, x: Array, acquired: Array) -> tuple[Array, Array
     return log_probability, jax.nn.sigmoid(hidden @ values.weight + values.bias[None])
 
 
-def greedy_moves(networks: Networks, table: Table, acquired: np.ndarray, legal: np.ndarray) -> np.ndarray:
+def greedy_moves(networks: DIMENetworks, table: Table, acquired: np.ndarray, legal: np.ndarray) -> np.ndarray:
     """The most information per price; the entropy is the same for all actions."""
     share = np.asarray(forward(networks, table.x, jnp.asarray(acquired, jnp.float32))[1])
     return np.where(legal, share / PRICES[None], -1).argmax(axis=1)
 
 
 def naive_moves(
-    protocol: Protocol, networks: Networks, draws: list[np.ndarray], epsilon: float
+    protocol: Protocol, networks: DIMENetworks, draws: list[np.ndarray], epsilon: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The states, and the moves of each step: -1 where nothing was legal."""
     acquired, moves = [np.zeros((N_ROWS, 3), bool)], []
@@ -220,7 +220,7 @@ def naive_moves(
     return np.stack(acquired), np.stack(moves)
 
 
-def naive_validation(protocol: Protocol, networks: Networks) -> float:
+def naive_validation(protocol: Protocol, networks: DIMENetworks) -> float:
     """The mean loss over the states of greedy acquisition."""
     acquired, y, losses = np.zeros((N_VALID, 3), bool), np.asarray(VALID.y), []
     for step in range(STEPS + 1):
@@ -235,11 +235,11 @@ def naive_validation(protocol: Protocol, networks: Networks) -> float:
 
 @partial(jax.jit, compiler_options=FAST)
 def naive_gradient(
-    networks: Networks, x: Array, y: Array, weights: Array, acquired: Array, move: Array, worth: Array
-) -> Networks:
+    networks: DIMENetworks, x: Array, y: Array, weights: Array, acquired: Array, move: Array, worth: Array
+) -> DIMENetworks:
     """Follow methods.md 3: after each step, value loss plus the mean of the losses, over T + 1."""
 
-    def loss(networks: Networks) -> Array:
+    def loss(networks: DIMENetworks) -> Array:
         rows = jnp.arange(len(y))
 
         def row_loss(acquired: Array) -> tuple[Array, Array, Array]:
@@ -271,14 +271,14 @@ def test_training_is_that_of_a_second_implementation(run: Run) -> None:
     tape, protocol = run.tape, run.protocol
     draws, twice = tape.take("uniform"), 2 if protocol is AFABENCH else 1
     hidden, heads = tape.starts[:2]
-    adam = Adam(Networks(hidden, *heads))
+    adam = Adam(DIMENetworks(hidden, *heads))
     n_shared = len(jax.tree.leaves(hidden))
     times = [twice] * n_shared + [1] * (len(adam.leaves) - n_shared)
     plateau, epsilon, falls, epochs, explored = NaivePlateau(RATE, 0, 1e-6), 0.5, 0, 0, set()
     best = adam.model
     while falls < 2 and epochs < N_EPOCHS:
         *shared, of_heads = tape.gradients[epochs * (twice + 1) : (epochs + 1) * (twice + 1)]
-        gradient = Networks(shared[0], *of_heads)
+        gradient = DIMENetworks(shared[0], *of_heads)
         assert_close(shared[-1], shared[0], rtol=0, atol=0)
         steps = draws[epochs * STEPS : (epochs + 1) * STEPS]
         explored |= {bool(draw[0, 0] <= epsilon) for draw in steps}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ascertain.errors import InputError
-from ascertain.methods.dqn import (
+from ascertain.methods._dqn import (
     DQNSettings,
     best_choice,
     explore,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ascertain import AFABENCH, InputError, Problem, Table, methods
-from ascertain.methods import gdfs
+from ascertain.methods import _gdfs as gdfs
 from ascertain.protocol import PAPER
 
 from .short_settings import SHORT

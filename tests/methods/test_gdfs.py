@@ -15,8 +15,8 @@ from jaxtyping import Array
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
 from ascertain._core.networks import MLP
 from ascertain.acquisition import choose
-from ascertain.methods import gdfs
-from ascertain.methods.gdfs import GDFS, Networks, Settings, concrete
+from ascertain.methods import _gdfs as gdfs
+from ascertain.methods._gdfs import GDFS, GDFSNetworks, Settings, concrete
 
 from ..acquisition_cases import PROTOCOLS
 from .by_hand import (
@@ -109,7 +109,7 @@ PRICED = Problem(np.eye(3), [2.0, 0.5, 0.0], 2, n_classes=2)
 )
 def test_scores_take_costs_into_account(divide: bool, expected: list[float]) -> None:
     """The reference divides by them when it acts; a free action costs next to nothing."""
-    networks = Networks(constant([1.0, -1.0, 3.0]), constant([0.0, 0.0]))
+    networks = GDFSNetworks(constant([1.0, -1.0, 3.0]), constant([0.0, 0.0]))
     found = scores(GDFS(networks, PRICED, jnp.asarray(-INF), divide))
     assert found[0] == -INF
     np.testing.assert_allclose(found[1:], expected, rtol=1e-5)
@@ -117,7 +117,7 @@ def test_scores_take_costs_into_account(divide: bool, expected: list[float]) -> 
 
 def test_with_a_threshold_it_stops_once_it_is_sure() -> None:
     """Probabilities 1/4 and 3/4 have an entropy of 0.562335 nats."""
-    networks = Networks(constant([1.0, -1.0, 3.0]), constant([0.0, np.log(3.0)]))
+    networks = GDFSNetworks(constant([1.0, -1.0, 3.0]), constant([0.0, np.log(3.0)]))
     policy = GDFS(networks, PRICED, jnp.asarray(-INF), False)
     assert scores(policy)[0] == -INF
     assert scores(policy.stopping_at(0.5623))[0] == -INF
@@ -208,8 +208,12 @@ def softened(acquired: np.ndarray, choice: Array) -> Array:
 
 
 def naive_gradient(
-    protocol: Protocol, networks: Networks, moves: list[np.ndarray], gumbel: np.ndarray, temperature: float
-) -> Networks:
+    protocol: Protocol,
+    networks: GDFSNetworks,
+    moves: list[np.ndarray],
+    gumbel: np.ndarray,
+    temperature: float,
+) -> GDFSNetworks:
     """Of the loss after relaxed choices, in the states that hard choices lead to."""
     acquired = [np.zeros((N_ROWS, 3), bool)]
     legals = []
@@ -222,7 +226,7 @@ def naive_gradient(
         acquired.append(acquired[-1] | taken)
         legals.append(legal)
 
-    def loss(networks: Networks) -> Array:
+    def loss(networks: GDFSNetworks) -> Array:
         masks = []
         for before, legal, noise in zip(acquired[:-1], legals, gumbel, strict=True):
             scaled = scaled_logits(networks.selector, TRAIN.x, jnp.asarray(before), jnp.asarray(legal))
@@ -233,7 +237,7 @@ def naive_gradient(
 
 
 def naive_validation(
-    protocol: Protocol, networks: Networks, draws: list[np.ndarray], temperature: float
+    protocol: Protocol, networks: GDFSNetworks, draws: list[np.ndarray], temperature: float
 ) -> tuple[float, float]:
     """The losses after relaxed and hard choices, the latter being the former's largest entries."""
     acquired, soft, hard = np.zeros((N_VALID, 3), bool), [], []

@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table
 from ascertain._core.networks import MLP
-from ascertain.methods import pretraining
-from ascertain.methods.greedy import (
+from ascertain.methods import _pretraining as pretraining
+from ascertain.methods._greedy import (
     GreedySettings,
     Plateau,
     Setup,

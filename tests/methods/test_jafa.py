@@ -16,9 +16,9 @@ from jaxtyping import Array, PRNGKeyArray
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
 from ascertain._core.networks import MLP
 from ascertain._core.training import Schedule
-from ascertain.methods.jafa import JAFA, SetClassifier, Settings, fit, pretrain
-from ascertain.methods.registry import State
-from ascertain.methods.set_encoder import SetEncoder
+from ascertain.methods._jafa import JAFA, SetClassifier, Settings, fit, pretrain
+from ascertain.methods._registry import State
+from ascertain.methods._set_encoder import SetEncoder
 
 from . import slow_jafa
 

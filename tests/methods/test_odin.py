@@ -13,9 +13,9 @@ from jaxtyping import Array
 from ascertain import AFABENCH, PAPER, Problem, Protocol, Table
 from ascertain._core.networks import Linear
 from ascertain.acquisition import Environment, Frames
-from ascertain.methods import odin
-from ascertain.methods.dqn import lambda_returns
-from ascertain.methods.odin import (
+from ascertain.methods import _odin as odin
+from ascertain.methods._dqn import lambda_returns
+from ascertain.methods._odin import (
     ODIN,
     Settings,
     actor_loss,
@@ -26,7 +26,7 @@ from ascertain.methods.odin import (
     mean_entropy,
     point_parts,
 )
-from ascertain.restoration import pvae
+from ascertain.restoration import _pvae as pvae
 
 from .by_hand import (
     FAST,

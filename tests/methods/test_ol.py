@@ -18,10 +18,10 @@ from ascertain._core import training
 from ascertain._core.networks import MLP
 from ascertain._core.training import Batch
 from ascertain.acquisition import Frames, Transitions, View
-from ascertain.methods import ol
-from ascertain.methods.dqn import polyak
-from ascertain.methods.ol import OL, QNetwork, Settings, confidence, confidence_change, pretrain
-from ascertain.methods.replay import Replay, Sample
+from ascertain.methods import _ol as ol
+from ascertain.methods._dqn import polyak
+from ascertain.methods._ol import OL, QNetwork, Settings, confidence, confidence_change, pretrain
+from ascertain.methods._replay import Replay, Sample
 
 from .by_hand import (
     FAST,

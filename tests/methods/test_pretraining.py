@@ -9,7 +9,7 @@ import scipy.stats
 from jaxtyping import Array
 
 from ascertain import AFABENCH, PAPER, Problem, Protocol
-from ascertain.methods.pretraining import MOST_MASKED, SCHEDULE, mask_inputs, random_rate, random_subset
+from ascertain.methods._pretraining import MOST_MASKED, SCHEDULE, mask_inputs, random_rate, random_subset
 
 from .by_hand import FAST
 

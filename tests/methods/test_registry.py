@@ -15,12 +15,13 @@ import pytest
 from jaxtyping import Array
 
 from ascertain import PAPER, InputError, Problem, Table, methods
-from ascertain.methods import register, registry
-from ascertain.models.saving import SavedModel, load_model
+from ascertain.methods import _registry as registry
+from ascertain.methods import register
+from ascertain.models._saving import SavedModel, load_model
 from ascertain.policy import Policy
 from ascertain.testing import check_method, method_checks
-from ascertain.testing.checks import OF_FITTING, OF_POLICIES
-from ascertain.testing.trial import Trial
+from ascertain.testing._checks import OF_FITTING, OF_POLICIES
+from ascertain.testing._trial import Trial
 
 PROBLEM = Problem(np.eye(3), [3, 1, 2], budget=3, n_classes=2)
 TABLE = Table(np.arange(12.0).reshape(4, 3), [0, 0, 1, 1])
@@ -393,7 +394,7 @@ def test_a_policy_that_changes_when_saved_is_found(monkeypatch: pytest.MonkeyPat
         model = load_model(path)
         return replace(model, policy=eqx.tree_at(lambda p: p.weights, model.policy, replace_fn=jnp.negative))
 
-    monkeypatch.setattr("ascertain.testing.checks.load_model", tampered)
+    monkeypatch.setattr("ascertain.testing._checks.load_model", tampered)
     toy()
     with pytest.raises(AssertionError, match="must score the same after it was saved"):
         run("saving_keeps_it")

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from ascertain.acquisition import Frames
-from ascertain.methods.replay import Replay, Sample, pack_bits, unpack_bits
+from ascertain.methods._replay import Replay, Sample, pack_bits, unpack_bits
 
 from .by_hand import FAST
 

@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from ascertain import InputError, Problem, Table
 from ascertain.acquisition import choose
-from ascertain.methods import static
-from ascertain.methods.static import Settings, Static, maximal_routes
+from ascertain.methods import _static as static
+from ascertain.methods._static import Settings, Static, maximal_routes
 from ascertain.metrics import Metric
 from ascertain.policy import Policy
 

@@ -15,9 +15,10 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ascertain import MCAR, Table, mask_tables
 from ascertain.exact import Plan, shortcut
-from ascertain.exact.distribution import TrueDistribution
-from ascertain.exact.policies import plan_from_scores, problem_of, score_states, state_rows, table_of
-from ascertain.methods import gdfs, jafa
+from ascertain.exact._distribution import TrueDistribution
+from ascertain.exact._policies import plan_from_scores, problem_of, score_states, state_rows, table_of
+from ascertain.methods import _gdfs as gdfs
+from ascertain.methods import _jafa as jafa
 from ascertain.policy import Policy
 from ascertain.restoration import restore
 

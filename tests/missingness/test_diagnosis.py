@@ -6,7 +6,7 @@ from scipy import stats
 
 from ascertain import Problem, Table
 from ascertain.missingness import Diagnosis, diagnose, little_test
-from ascertain.missingness.diagnosis import MAX_ROWS, _normal_by_em
+from ascertain.missingness._diagnosis import MAX_ROWS, _normal_by_em
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascertain import PAPER, Problem, StoreError
-from ascertain.models.files import (
+from ascertain.models._files import (
     Header,
     PartRecord,
     ProblemRecord,

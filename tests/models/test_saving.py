@@ -16,9 +16,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ascertain import AFABENCH, PAPER, InputError, Problem
 from ascertain.acquisition import acquire
-from ascertain.methods import jafa, registry
-from ascertain.models.saving import SavedModel, hash_table, load_model, save_model
-from ascertain.predictors.masked_mlp import Settings, SklearnPredictor
+from ascertain.methods import _jafa as jafa
+from ascertain.methods import _registry as registry
+from ascertain.models._saving import SavedModel, hash_table, load_model, save_model
+from ascertain.predictors._masked_mlp import Settings, SklearnPredictor
 from ascertain.registry import NoSettings
 from tests.saved import (
     KEY,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascertain import StoreError
-from ascertain.models.saving import SavedModel, load_model, save_model
+from ascertain.models._saving import SavedModel, load_model, save_model
 from tests.saved import TinySettings, arrays, bits, forged, registered, scores, tiny
 
 

@@ -13,8 +13,9 @@ from jaxtyping import Array
 
 from ascertain import InputError, Problem, StoreError, Table, load_model, predictors, restoration, save_model
 from ascertain._core.training import Schedule
-from ascertain.models.saving import SavedModel
-from ascertain.restoration import PVAE, PVAERestorer, fit_hotdeck, fit_mean, pvae, restore
+from ascertain.models._saving import SavedModel
+from ascertain.restoration import PVAE, PVAERestorer, fit_hotdeck, fit_mean, restore
+from ascertain.restoration import _pvae as pvae
 from tests.saved import KEY, PROBLEM, TRAIN, VALID, bits, forged, predictor, registered, reloaded, tiny
 
 SMALL = pvae.Settings(latent=2, embedding=3, point_hidden=4, encoder=(5,), decoder=(4, 3), classifier=())

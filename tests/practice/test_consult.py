@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from ascertain.errors import InputError
-from ascertain.estimator.advisor import Advisor
-from ascertain.estimator.consultation import Consultation
-from ascertain.practice.consult import Session, read_case
+from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._consultation import Consultation
+from ascertain.practice._consult import Session, read_case
 
 from ..fitted import BUDGET, fitted
 

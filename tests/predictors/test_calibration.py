@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jaxtyping import Array
 
 from ascertain import Problem, Table
-from ascertain.predictors.calibration import Calibrated, fit_calibration, fit_temperature, tempered
+from ascertain.predictors._calibration import Calibrated, fit_calibration, fit_temperature, tempered
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from ascertain import InputError, Problem, Table
-from ascertain.predictors.masked_mlp import (
+from ascertain.predictors._masked_mlp import (
     MaskedMLP,
     Predictor,
     Settings,

@@ -11,7 +11,7 @@ import pytest
 from jaxtyping import Array, Bool, Float
 
 from ascertain import InputError, SklearnPredictor, Table, evaluate, evaluate_soft
-from ascertain.predictors.predictions import predictions
+from ascertain.predictors._predictions import predictions
 from tests.evaluation_cases import EPISODES, IN_ORDER, ROUNDS, UNIT, LastWord, Triage
 
 SEEN = [  # at the start and after each step

@@ -9,8 +9,8 @@ import pytest
 from ascertain.datasets import load
 from ascertain.recipe import Recipe, train_policy
 from ascertain.study import run_study
-from ascertain.study.file import Study
-from ascertain.study.runners import LocalRunner
+from ascertain.study._file import Study
+from ascertain.study._runners import LocalRunner
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "predictor": {"epochs": 3},

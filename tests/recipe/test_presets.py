@@ -6,16 +6,16 @@ import pytest
 
 from ascertain import InputError, load
 from ascertain.datasets import Dataset
-from ascertain.predictors.masked_mlp import Settings as PredictorSettings
+from ascertain.predictors._masked_mlp import Settings as PredictorSettings
 from ascertain.protocol import AFABENCH, PAPER
-from ascertain.recipe.presets import (
+from ascertain.recipe._presets import (
     PRESETS,
     method_settings,
     overridden,
     predictor_settings,
     restorer_settings,
 )
-from ascertain.restoration.pvae import Settings
+from ascertain.restoration._pvae import Settings
 
 
 def called(name: str) -> Dataset:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from ascertain.missingness import MCAR, mask_tables
-from ascertain.predictors.masked_mlp import fit_predictor
-from ascertain.recipe.jobs import Job
-from ascertain.recipe.programs import Program, stack
-from ascertain.recipe.stages import Masks, Values
+from ascertain.predictors._masked_mlp import fit_predictor
+from ascertain.recipe._jobs import Job
+from ascertain.recipe._programs import Program, stack
+from ascertain.recipe._stages import Masks, Values
 from ascertain.restoration import fit_hotdeck, restore
-from ascertain.study.grid import Grid
+from ascertain.study._grid import Grid
 from tests.study.studies import tiny
 
 

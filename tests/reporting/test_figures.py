@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ascertain.reporting.figures import data_uri, draw_frequencies
+from ascertain.reporting._figures import data_uri, draw_frequencies
 
 
 def shares(values: list[list[float]], names: list[str]) -> pd.DataFrame:

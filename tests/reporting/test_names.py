@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ascertain import datasets
-from ascertain.reporting import names
+from ascertain.reporting import _names as names
 
 
 def test_every_dataset_that_we_load_has_a_name_of_its_own() -> None:

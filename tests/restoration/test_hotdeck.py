@@ -13,7 +13,7 @@ import scipy.stats
 
 from ascertain import InputError, Problem, Table
 from ascertain.restoration import HotDeck, fit_hotdeck
-from ascertain.restoration.hotdeck import MAX_DONORS
+from ascertain.restoration._hotdeck import MAX_DONORS
 
 ALPHA = 1e-4  # of each statistical test; the keys are fixed
 

@@ -14,8 +14,8 @@ from ascertain import Problem, Table
 from ascertain._core.networks import MLP
 from ascertain._core.training import Schedule
 from ascertain.restoration import PVAE, PVAERestorer, fit_pvae
-from ascertain.restoration import pvae as module
-from ascertain.restoration.pvae import Posterior, Settings
+from ascertain.restoration import _pvae as module
+from ascertain.restoration._pvae import Posterior, Settings
 
 D, K = 4, 2  # features and classes
 PROBLEM = Problem(np.eye(D), np.ones(D), budget=2, n_classes=K)

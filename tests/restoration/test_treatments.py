@@ -29,7 +29,7 @@ from ascertain.restoration import (
     restore,
     treat,
 )
-from ascertain.restoration.pvae import Settings
+from ascertain.restoration._pvae import Settings
 
 # Five features; the last two make a group.
 REVEALS = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1]], bool)

@@ -18,13 +18,13 @@ import pandas as pd
 import uvicorn
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain.estimator.advisor import Advisor, Origin
+from ascertain.estimator._advisor import Advisor, Origin
 from ascertain.policy import Policy
-from ascertain.predictors.calibration import Calibrated
+from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Table
 from ascertain.restoration import fit_hotdeck
 from ascertain.serve import About, Limits, create_app
-from ascertain.tables.encoding import fit_encoding
+from ascertain.tables._encoding import fit_encoding
 
 EVIL = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">'
 CLASSES = np.array(["<b>ill</b>", "well"])

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ascertain.estimator.advisor import Advisor
+from ascertain.estimator._advisor import Advisor
 from tests.serve.cases import Client, make_advisor, serving
 
 

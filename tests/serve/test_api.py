@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascertain.estimator.advisor import Advisor
-from ascertain.estimator.consultation import Consultation
+from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._consultation import Consultation
 from tests.serve.cases import CLASSES, EVIL, TRACES, Client, serving
 
 

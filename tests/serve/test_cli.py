@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ascertain.cli.serve import limits_for
+from ascertain.cli._serve import limits_for
 from tests.cli.test_app import ascertain_command, run
 from tests.serve.cases import Client
 
@@ -22,7 +22,7 @@ import sys
 sys.path.insert(0, sys.argv.pop(1))
 from types import SimpleNamespace
 from ascertain.cli import main
-from ascertain.estimator.classifier import AcquisitionClassifier
+from ascertain.estimator._classifier import AcquisitionClassifier
 from tests.serve.cases import make_advisor
 AcquisitionClassifier.load = lambda folder: SimpleNamespace(advisor_=make_advisor())
 main()
@@ -103,7 +103,7 @@ def test_a_port_that_is_taken(
 def test_an_extra_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ascertain.cli.serve.find_spec", lambda name: None)
+    monkeypatch.setattr("ascertain.cli._serve.find_spec", lambda name: None)
     assert run(monkeypatch, "serve", str(tmp_path)) == 2
     assert 'starlette and uvicorn must be installed: pip install "ascertain[serve]"' in error_text(capsys)
 

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 
-from ascertain.estimator.advisor import Advisor
-from ascertain.estimator.consultation import Answer, Consultation
+from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._consultation import Answer, Consultation
 from ascertain.serve import Limits
-from ascertain.serve.limits import Rates, is_loopback
+from ascertain.serve._limits import Rates, is_loopback
 from tests.serve.cases import Client, serving
 
 
@@ -75,7 +75,7 @@ def test_a_network_of_the_sixth_version_is_one_client() -> None:
 
 
 def test_the_clients_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ascertain.serve.limits._MAX_CLIENTS", 3)
+    monkeypatch.setattr("ascertain.serve._limits._MAX_CLIENTS", 3)
     rates = Rates(0.5, clock=lambda: 0.0)
     for client in "abcd":
         assert [rates.wait(client) for _ in range(10)] == [0.0] * 10

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from ascertain.estimator.advisor import Advisor
-from ascertain.tables.columns import LARGEST
+from ascertain.estimator._advisor import Advisor
+from ascertain.tables._columns import LARGEST
 from tests.serve.cases import EVIL, Client
 
 # Not among them: that everything of the right form is accepted. A column that is named twice has it, too.

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ascertain.estimator.advisor import Advisor
-from ascertain.estimator.consultation import Consultation
+from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._consultation import Consultation
 from tests.analysis.report.browser import Browser
 from tests.serve.cases import EVIL, Client
 

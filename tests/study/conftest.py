@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ascertain.study import run_study
-from ascertain.study.runners import LocalRunner
+from ascertain.study._runners import LocalRunner
 from tests.study.studies import compile_fast, tiny
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ascertain.recipe import programs
-from ascertain.study.file import Study
+from ascertain.recipe import _programs as programs
+from ascertain.study._file import Study
 
 # Compiles in half the time; what programs compute is not in question here.
 FAST = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}

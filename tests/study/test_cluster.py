@@ -9,11 +9,11 @@ import pytest
 
 from ascertain._core.compilation import compiler_options
 from ascertain.errors import InputError
-from ascertain.recipe import programs
+from ascertain.recipe import _programs as programs
 from ascertain.study import run_study
-from ascertain.study.cluster import DaskRunner
-from ascertain.study.engine import Progress
-from ascertain.study.runners import LocalRunner
+from ascertain.study._cluster import DaskRunner
+from ascertain.study._engine import Progress
+from ascertain.study._runners import LocalRunner
 from tests.study.studies import tiny
 
 distributed = pytest.importorskip("distributed")

@@ -11,14 +11,14 @@ import pytest
 
 from ascertain import load
 from ascertain.errors import InputError, StoreError
-from ascertain.recipe import programs
-from ascertain.recipe.programs import Done
-from ascertain.recipe.stages import Inputs
+from ascertain.recipe import _programs as programs
+from ascertain.recipe._programs import Done
+from ascertain.recipe._stages import Inputs
 from ascertain.study import run_study
-from ascertain.study.grid import Grid
-from ascertain.study.runners import LocalRunner, OutOfMemoryError
-from ascertain.study.status import status_of
-from ascertain.study.store import Store
+from ascertain.study._grid import Grid
+from ascertain.study._runners import LocalRunner, OutOfMemoryError
+from ascertain.study._status import status_of
+from ascertain.study._store import Store
 from tests.study.studies import tiny
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ascertain import methods
 from ascertain.errors import InputError
-from ascertain.recipe.presets import overridden
-from ascertain.study.file import Study, read_study, shipped, write_study
+from ascertain.recipe._presets import overridden
+from ascertain.study._file import Study, read_study, shipped, write_study
 from tests.study.studies import TOML, tiny
 
 

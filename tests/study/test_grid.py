@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ascertain.recipe.jobs import Job
-from ascertain.study.file import Study
-from ascertain.study.grid import Grid
+from ascertain.recipe._jobs import Job
+from ascertain.study._file import Study
+from ascertain.study._grid import Grid
 from tests.study.studies import tiny
 
 

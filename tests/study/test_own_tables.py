@@ -8,8 +8,8 @@ import pytest
 
 from ascertain.errors import InputError
 from ascertain.study import read_study, run_study
-from ascertain.study.file import study_text
-from ascertain.study.grid import Grid
+from ascertain.study._file import study_text
+from ascertain.study._grid import Grid
 
 STUDY = """
 name = "own"

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from ascertain.errors import StoreError
-from ascertain.recipe.programs import Done, result_like
-from ascertain.recipe.stages import Inputs, Stage
-from ascertain.study import engine, run_study
-from ascertain.study.engine import Progress
-from ascertain.study.runners import Runner
-from ascertain.study.status import status_of
-from ascertain.study.store import Store
+from ascertain.recipe._programs import Done, result_like
+from ascertain.recipe._stages import Inputs, Stage
+from ascertain.study import _engine as engine
+from ascertain.study import run_study
+from ascertain.study._engine import Progress
+from ascertain.study._runners import Runner
+from ascertain.study._status import status_of
+from ascertain.study._store import Store
 from tests.study.studies import tiny
 
 EVERYTHING = tiny(

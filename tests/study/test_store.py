@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ascertain.errors import StoreError
-from ascertain.recipe.jobs import Job
-from ascertain.study.store import Store
+from ascertain.recipe._jobs import Job
+from ascertain.study._store import Store
 
 CELL = Job("fit", "cube", 0, treatment="complete", method="random", state="s")
 MASK = Job("mask", "cube", 0, mechanism="mcar", rate=0.5)
@@ -70,8 +70,8 @@ def test_failures_last_until_the_job_succeeds(store: Store) -> None:
 
 def test_a_lock_holds_between_processes_and_dies_with_its_owner(store: Store) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from ascertain.recipe.jobs import Job; "
-        "from ascertain.study.store import Store; store = Store(Path(sys.argv[1])); store.open(); "
+        "import sys, time; from pathlib import Path; from ascertain.recipe._jobs import Job; "
+        "from ascertain.study._store import Store; store = Store(Path(sys.argv[1])); store.open(); "
         "job = Job('fit', 'cube', 0, treatment='complete', method='random', state='s'); "
         "print(store.lock(job), flush=True); time.sleep(60)"
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
 from ascertain import InputError
-from ascertain.tables.encoding import MOST_DEVIATIONS, Encoding, fit_encoding
+from ascertain.tables._encoding import MOST_DEVIATIONS, Encoding, fit_encoding
 
 NAN, INF = float("nan"), float("inf")
 

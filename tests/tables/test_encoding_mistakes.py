@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse
 
 from ascertain import InputError, StoreError
-from ascertain.tables.columns import InputTypeError
-from ascertain.tables.encoding import Encoding, fit_encoding
+from ascertain.tables._columns import InputTypeError
+from ascertain.tables._encoding import Encoding, fit_encoding
 from tests.tables.test_encoding import INF, NAN, patients
 
 

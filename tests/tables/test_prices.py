@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascertain import InputError
-from ascertain.tables.prices import read_panels, read_prices
+from ascertain.tables._prices import read_panels, read_prices
 
 
 def write(folder: Path, text: str, name: str = "list.csv") -> Path:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.tables.reading import encode, read_frame, read_user_table, set_aside
+from ascertain.tables._reading import encode, read_frame, read_user_table, set_aside
 
 PATIENTS = "age,pain,scan,sick\n40,None,0.5,no\n?,mild, ? ,yes\n62,NA,-9,yes\n73,mild,,\n"
 

@@ -11,7 +11,7 @@ import pytest
 
 from ascertain import datasets, missingness, restoration
 from ascertain.datasets import Dataset, cube
-from ascertain.restoration import pvae
+from ascertain.restoration import _pvae as pvae
 from ascertain.testing import check_dataset, check_mechanism, check_restorer
 
 SHORT = {

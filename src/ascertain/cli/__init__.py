@@ -3,14 +3,14 @@
 What takes long to import (Matplotlib, scikit-learn) is imported by the commands that need it.
 """
 
-from ascertain.cli import consult as consult
-from ascertain.cli import data as data
-from ascertain.cli import demo as demo
-from ascertain.cli import diagnose as diagnose
-from ascertain.cli import exact as exact
-from ascertain.cli import fit as fit
-from ascertain.cli import methods as methods
-from ascertain.cli import results as results
-from ascertain.cli import serve as serve
-from ascertain.cli import study as study
-from ascertain.cli.app import main as main
+from ascertain.cli import _consult as _consult
+from ascertain.cli import _data as _data
+from ascertain.cli import _demo as _demo
+from ascertain.cli import _diagnose as _diagnose
+from ascertain.cli import _exact as _exact
+from ascertain.cli import _fit as _fit
+from ascertain.cli import _methods as _methods
+from ascertain.cli import _results as _results
+from ascertain.cli import _serve as _serve
+from ascertain.cli import _study as _study
+from ascertain.cli._app import main as main

@@ -1,3 +1,3 @@
 """A scikit-learn classifier that also says what to measure next."""
 
-from ascertain.estimator.classifier import AcquisitionClassifier as AcquisitionClassifier
+from ascertain.estimator._classifier import AcquisitionClassifier as AcquisitionClassifier

@@ -3,6 +3,9 @@
 Studies, `ascertain train` and `AcquisitionClassifier` all train through it.
 """
 
-from ascertain.recipe.training import Recipe as Recipe
-from ascertain.recipe.training import Trained as Trained
-from ascertain.recipe.training import train_policy as train_policy
+from ascertain.recipe._presets import method_settings as method_settings
+from ascertain.recipe._presets import predictor_settings as predictor_settings
+from ascertain.recipe._presets import restorer_settings as restorer_settings
+from ascertain.recipe._training import Recipe as Recipe
+from ascertain.recipe._training import Trained as Trained
+from ascertain.recipe._training import train_policy as train_policy

@@ -1,5 +1,5 @@
 """A web page and a JSON API over consultations: `ascertain serve`."""
 
-from ascertain.serve.about import About as About
-from ascertain.serve.app import create_app as create_app
-from ascertain.serve.limits import Limits as Limits
+from ascertain.serve._about import About as About
+from ascertain.serve._app import create_app as create_app
+from ascertain.serve._limits import Limits as Limits

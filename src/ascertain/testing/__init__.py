@@ -1,7 +1,7 @@
 """Checks for parts of your own: what every method, restorer, mechanism and dataset promises."""
 
-from ascertain.testing.checks import check_method as check_method
-from ascertain.testing.checks import method_checks as method_checks
-from ascertain.testing.datasets import check_dataset as check_dataset
-from ascertain.testing.mechanisms import check_mechanism as check_mechanism
-from ascertain.testing.restorers import check_restorer as check_restorer
+from ascertain.testing._checks import check_method as check_method
+from ascertain.testing._checks import method_checks as method_checks
+from ascertain.testing._datasets import check_dataset as check_dataset
+from ascertain.testing._mechanisms import check_mechanism as check_mechanism
+from ascertain.testing._restorers import check_restorer as check_restorer

@@ -8,9 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from ascertain import InputError
-from ascertain.analysis.figures import exact as exact_figures
-from ascertain.exact.study import Sweep, run_study
-from ascertain.reporting.style import paper_style
+from ascertain.analysis.figures import _exact as exact_figures
+from ascertain.exact._study import Sweep, run_study
+from ascertain.reporting._style import paper_style
 
 SWEEP = Sweep(dims=[4, 6], budgets=[2, 3], rates=[0.6, 0.3, 0.5], sizes=[10, 100, 1000], replicates=5)
 

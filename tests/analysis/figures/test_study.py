@@ -9,15 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ascertain import InputError
-from ascertain.analysis.damage import damage_and_gain, recovery_slopes
-from ascertain.analysis.figures.budgets import budget_curves, draw_budget_curves
-from ascertain.analysis.figures.compute import draw_compute
-from ascertain.analysis.figures.heatmaps import draw_acquisition_heatmaps, mean_shares
-from ascertain.analysis.figures.recovery import draw_law_grid
-from ascertain.analysis.figures.states import draw_state_variants, state_conditioning
-from ascertain.analysis.figures.summary import draw_main_summary, draw_summary_grid, windows_of
-from ascertain.analysis.results import Results
-from ascertain.reporting.style import TEXT_WIDTH, paper_style
+from ascertain.analysis._damage import damage_and_gain, recovery_slopes
+from ascertain.analysis._results import Results
+from ascertain.analysis.figures._budgets import budget_curves, draw_budget_curves
+from ascertain.analysis.figures._compute import draw_compute
+from ascertain.analysis.figures._heatmaps import draw_acquisition_heatmaps, mean_shares
+from ascertain.analysis.figures._recovery import draw_law_grid
+from ascertain.analysis.figures._states import draw_state_variants, state_conditioning
+from ascertain.analysis.figures._summary import draw_main_summary, draw_summary_grid, windows_of
+from ascertain.reporting._style import TEXT_WIDTH, paper_style
 from tests.analysis.made_up import Row, arms, cell, results_of
 from tests.analysis.test_compute import study as timed_work
 

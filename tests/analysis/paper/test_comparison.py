@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ascertain.analysis.paper import numbers as paper
-from ascertain.analysis.paper.comparison import compare_with_paper
-from ascertain.analysis.routes import adaptivity
+from ascertain.analysis._routes import adaptivity
+from ascertain.analysis.paper import _numbers as paper
+from ascertain.analysis.paper._comparison import compare_with_paper
 from tests.analysis.made_up import Row, arms, results_of, routes
 
 COLUMNS = [

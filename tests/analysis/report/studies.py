@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ascertain.analysis.results import Results, empty_table
+from ascertain.analysis._results import Results, empty_table
 
 Scores = Mapping[str, float | None]  # complete, restricted and restored; None: not run
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ascertain.analysis.artefacts import ARTEFACTS
+from ascertain.analysis._artefacts import ARTEFACTS
 from ascertain.analysis.report import write_report
 from tests.analysis.report.browser import Browser
 from tests.analysis.report.studies import Scores, grid, large_study, results_frame, write_study
@@ -38,7 +38,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_study(tmp_path_factory.mktemp("small"), results_frame(rows))
     with pytest.MonkeyPatch.context() as patch:  # two will do
         some = {name: ARTEFACTS[name] for name in ("main-summary", "damage")}
-        patch.setattr("ascertain.analysis.report.page.ARTEFACTS", some)
+        patch.setattr("ascertain.analysis.report._page.ARTEFACTS", some)
         return write_report(folder).as_uri()
 
 
@@ -46,7 +46,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
 def large(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_study(tmp_path_factory.mktemp("large"), large_study().results)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ascertain.analysis.report.page.ARTEFACTS", {})
+        patch.setattr("ascertain.analysis.report._page.ARTEFACTS", {})
         return write_report(folder).as_uri()
 
 

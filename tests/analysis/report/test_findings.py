@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ascertain.analysis.compute import Compute
-from ascertain.analysis.report.findings import find
-from ascertain.analysis.results import Results
+from ascertain.analysis._compute import Compute
+from ascertain.analysis._results import Results
+from ascertain.analysis.report._findings import find
 from tests.analysis.report.studies import Scores, grid, study
 
 MINUS = "\u2212"
@@ -272,7 +272,7 @@ def test_methods_damaged_alike_are_in_no_order() -> None:
 
 def test_the_time_of_restoring(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Compute(pd.DataFrame({"ratio": [1.0, 1.1, 1.2, 2.0]}), 1.15, 0.75, 0.75, 29.3)
-    monkeypatch.setattr("ascertain.analysis.report.findings.compute_comparison", lambda results: compute)
+    monkeypatch.setattr("ascertain.analysis.report._findings.compute_comparison", lambda results: compute)
     assert sentences(study(grid(treated(0.03))), "Time") == [
         "Training on restored data takes a median of 1.15 times the seconds of restricted training, over 4 "
         "pairs; 75% are within 1.25 times, 75% within 1.5 times.",

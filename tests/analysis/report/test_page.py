@@ -17,12 +17,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from ascertain import InputError
-from ascertain.analysis.artefacts import ARTEFACTS, Artefact
+from ascertain.analysis._artefacts import ARTEFACTS, Artefact
+from ascertain.analysis._results import Results, empty_table, read_results
 from ascertain.analysis.report import write_report
-from ascertain.analysis.report.comparison import present
-from ascertain.analysis.report.overview import notices
-from ascertain.analysis.report.page import render
-from ascertain.analysis.results import Results, empty_table, read_results
+from ascertain.analysis.report._comparison import present
+from ascertain.analysis.report._overview import notices
+from ascertain.analysis.report._page import render
 from tests.analysis.report.studies import (
     Scores,
     grid,
@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def text(folder: Path) -> str:
     with pytest.MonkeyPatch.context() as patch:  # a few will do; the names that do harm are drawn everywhere
         some = {name: ARTEFACTS[name] for name in ("main-summary", "damage", "exact-study")}
-        patch.setattr("ascertain.analysis.report.page.ARTEFACTS", some)
+        patch.setattr("ascertain.analysis.report._page.ARTEFACTS", some)
         return write_report(folder).read_text(encoding="utf-8")
 
 
@@ -101,7 +101,7 @@ def test_it_is_written_into_the_folder_or_elsewhere(
 ) -> None:
     assert (folder / "report.html").read_text(encoding="utf-8") == text
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "results.parquet", "study.toml"]
-    monkeypatch.setattr("ascertain.analysis.report.page.ARTEFACTS", {})
+    monkeypatch.setattr("ascertain.analysis.report._page.ARTEFACTS", {})
     path = write_report(folder, tmp_path / "new" / "page.html")
     assert path == tmp_path / "new" / "page.html"
     again = render(read_results(folder), [])
@@ -292,7 +292,7 @@ def test_a_page_that_fails_leaves_the_old_one(
         raise OSError("disk full")
 
     monkeypatch.setattr(Path, "write_text", fail)
-    monkeypatch.setattr("ascertain.analysis.report.page.render", lambda results, artefacts: "new")
+    monkeypatch.setattr("ascertain.analysis.report._page.render", lambda results, artefacts: "new")
     with pytest.raises(OSError, match="disk full"):
         write_report(folder)
     monkeypatch.undo()

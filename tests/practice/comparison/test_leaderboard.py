@@ -8,8 +8,8 @@ import pytest
 
 from ascertain import restoration
 from ascertain.errors import InputError
-from ascertain.evaluation.curves import curve_budgets, evaluate
-from ascertain.practice.comparison.leaderboard import (
+from ascertain.evaluation._curves import curve_budgets, evaluate
+from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,
     RESTORER,
     Candidate,
@@ -20,7 +20,7 @@ from ascertain.practice.comparison.leaderboard import (
     rank,
     stages,
 )
-from ascertain.practice.comparison.scoring import score
+from ascertain.practice.comparison._scoring import score
 from tests.fitted import BUDGET, CANDIDATES, fitted
 
 
@@ -82,7 +82,7 @@ def test_too_few_rows_leave_only_the_rows_as_they_are(monkeypatch: pytest.Monkey
         raise InputError("too few rows")
 
     data, board, _ = fitted()
-    monkeypatch.setattr("ascertain.practice.comparison.scoring.evaluate_incomplete", refuse)
+    monkeypatch.setattr("ascertain.practice.comparison._scoring.evaluate_incomplete", refuse)
     found = score(board.best.advisor, data.test, board.budgets, board.budgets, resamples=10, seed=0)
     assert set(found["estimator"]) == {"restricted"}
 

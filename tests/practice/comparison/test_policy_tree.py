@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ascertain.practice.comparison.policy_tree import Branch, describe_policy
-from ascertain.practice.comparison.simulation import MOST_ROWS, SimulatedEpisodes, simulate_policy
-from ascertain.tables.encoding import Encoding, fit_encoding
+from ascertain.practice.comparison._policy_tree import Branch, describe_policy
+from ascertain.practice.comparison._simulation import MOST_ROWS, SimulatedEpisodes, simulate_policy
+from ascertain.tables._encoding import Encoding, fit_encoding
 from tests.fitted import BUDGET, fitted
 
 N = 400

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ascertain.practice.comparison.leaderboard import Leaderboard
-from ascertain.practice.comparison.scoring import Score
-from ascertain.practice.comparison.summary import choice_sentences, score_text
+from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._scoring import Score
+from ascertain.practice.comparison._summary import choice_sentences, score_text
 from tests.fitted import fitted
 
 from .test_leaderboard import fitted_candidate

@@ -7,8 +7,8 @@ import pytest
 
 from ascertain import Problem, Table
 from ascertain.missingness import Diagnosis, diagnose
-from ascertain.practice.diagnosis.figures import draw_diagnosis
-from ascertain.reporting.style import paper_style, save_figure
+from ascertain.practice.diagnosis._figures import draw_diagnosis
+from ascertain.reporting._style import paper_style, save_figure
 
 # What would be mathematics, or a broken formula, or markup.
 NAMES = ["price $", "$a$ & $b$", r"$\frac{", "<5 mm>", "50%_^{"]

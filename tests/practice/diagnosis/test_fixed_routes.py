@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ascertain import Problem
-from ascertain.practice.diagnosis.fixed_routes import FixedRoutes, find_routes
+from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
 
 NAMES = ("noise", "good", "other", "more")
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ascertain.missingness import little_test
-from ascertain.practice.diagnosis.holes import (
+from ascertain.practice.diagnosis._holes import (
     LEVEL,
     Holes,
     find_holes,
@@ -16,7 +16,7 @@ from ascertain.practice.diagnosis.holes import (
     signs_of_label,
     signs_of_values,
 )
-from ascertain.tables.encoding import fit_encoding
+from ascertain.tables._encoding import fit_encoding
 
 
 def holes_of(table: pd.DataFrame, y: np.ndarray) -> Holes:

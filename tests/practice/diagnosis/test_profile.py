@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from ascertain.practice.diagnosis.profile import TableProfile, hidden_marker, leaks, profile
-from ascertain.tables.reading import UserTable, encode
+from ascertain.practice.diagnosis._profile import TableProfile, hidden_marker, leaks, profile
+from ascertain.tables._reading import UserTable, encode
 
 
 def table_of(n: int = 400) -> UserTable:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from ascertain.practice.diagnosis import recommendations as rules
-from ascertain.practice.diagnosis.findings import Findings
-from ascertain.practice.diagnosis.fixed_routes import FixedRoutes
-from ascertain.practice.diagnosis.holes import Holes, LabelSign, Little, ValueSign
-from ascertain.practice.diagnosis.profile import TableProfile
-from ascertain.practice.diagnosis.recommendations import Recommendation, choose_treatment, recommend
-from ascertain.practice.diagnosis.support import Spread, Steps, Support
+from ascertain.practice.diagnosis import _recommendations as rules
+from ascertain.practice.diagnosis._findings import Findings
+from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
+from ascertain.practice.diagnosis._holes import Holes, LabelSign, Little, ValueSign
+from ascertain.practice.diagnosis._profile import TableProfile
+from ascertain.practice.diagnosis._recommendations import Recommendation, choose_treatment, recommend
+from ascertain.practice.diagnosis._support import Spread, Steps, Support
 
 PLENTY = Spread(900, 1000, 1100)
 

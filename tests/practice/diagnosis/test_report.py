@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.practice.diagnosis.findings import diagnose_table
-from ascertain.practice.diagnosis.report import render, write_diagnosis
-from ascertain.tables.reading import UserTable
+from ascertain.practice.diagnosis._findings import diagnose_table
+from ascertain.practice.diagnosis._report import render, write_diagnosis
+from ascertain.tables._reading import UserTable
 from tests.analysis.report.browser import Browser
 
 EVIL = "<script>alert(1)</script>\"'&$x$"

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ascertain.practice.diagnosis.support import as_masks, count_steps, find_support, rows_with
+from ascertain.practice.diagnosis._support import as_masks, count_steps, find_support, rows_with
 
 NAMES = tuple("abcdefgh")
 

@@ -1,0 +1,199 @@
+"""The command `fit`: policies for a user's own table, compared on held-out rows."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.tree import Tree
+
+from ascertain.cli import _table_options as options
+from ascertain.cli._app import app, console, errors, progress_bar, warn
+from ascertain.errors import InputError
+
+if TYPE_CHECKING:
+    from ascertain.practice.comparison._leaderboard import Candidate, Leaderboard
+    from ascertain.practice.comparison._policy_tree import Branch
+    from ascertain.practice.comparison._report import FitReport
+
+_FORKS = 3  # of the policy's first steps, in the terminal
+
+
+@app.command(
+    epilog="""
+Examples:
+
+`ascertain fit patients.csv --target died --costs prices.csv --budget 30 --out model`
+
+`ascertain fit patients.csv --target died --known age,sex --groups panels.json --effort low --out model`
+
+`ascertain fit patients.csv --target died --method jafa --state sm --treatment restricted --out model`
+"""
+)
+def fit(
+    table: options.TableFile,
+    target: options.Target,
+    out: Annotated[Path, typer.Option(help="The folder for the model and its report.")],
+    costs: options.Costs = None,
+    budget: Annotated[
+        float | None, typer.Option(help="What may be spent on one row.", show_default="the sum of all costs")
+    ] = None,
+    known: options.Known = "",
+    groups: options.Groups = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Fit this method only.", show_default="gdfs, dime and a fixed panel"),
+    ] = None,
+    state: Annotated[str, typer.Option(help="With --method: s, or sm to see what a row lacks.")] = "s",
+    treatment: Annotated[
+        str, typer.Option(help="With --method: train on restored or restricted data.")
+    ] = "restored",
+    restorer: Annotated[
+        str, typer.Option(help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.")
+    ] = "pvae_noise",
+    effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
+    test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
+    sep: options.Separator = None,
+    na: options.Markers = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into a folder that contains other things.")
+    ] = False,
+) -> None:
+    """Learn from a table with holes what to measure next, compare a few policies, and save the best.
+
+    Holds out test rows, fits each policy to the others, chooses by validation rows, and reports how well all
+    of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
+    """
+    from ascertain.practice.comparison._held_out import hold_out
+    from ascertain.practice.comparison._leaderboard import check_candidates, compare, stages
+    from ascertain.practice.comparison._report import report_fit
+    from ascertain.reporting._text import file_hash
+
+    check_folder(out, force=force)
+    candidates = _candidates(method, state, treatment)
+    for warning in check_candidates(candidates, restorer, effort):
+        warn(warning)
+    data = hold_out(
+        options.read_table(table, target, sep, na),
+        **options.read_price_list(costs, groups, known),
+        budget=budget,
+        test_fraction=test_fraction,
+        seed=seed,
+    )
+    for name, reason in data.aside.items():
+        warn(f"Column {name!r} is left out: {reason}.")
+    with _stages_shown(stages(candidates, restorer)) as on_stage:
+        board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
+    with errors.status("Writing the report"):
+        report = report_fit(data, board, file_hash(table))
+        _write(report, out)
+    _print_report(report, out)
+
+
+def check_folder(out: Path, *, force: bool) -> None:
+    """Raise where a folder for a model contains something else."""
+    from ascertain.models._files import is_model, model_file, refuse_foreign
+
+    if out.suffix == ".safetensors" or (out.exists() and not out.is_dir()):
+        raise InputError(f"{out} is a file; --out names a folder")
+    file = model_file(out)
+    if force or not out.exists() or not any(out.iterdir()):
+        refuse_foreign(file)
+    elif not is_model(file):
+        raise InputError(
+            f"{out} contains files but no model of ascertain; name another folder, or add --force to write "
+            "into this one"
+        )
+
+
+def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Candidate]":
+    from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate
+
+    if method is not None:
+        return (Candidate(method, state, treatment),)
+    if (state, treatment) != ("s", "restored"):
+        raise InputError("--state and --treatment are about one method; name it with --method")
+    return DEFAULTS
+
+
+@contextmanager
+def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
+    """Show progress; call the function with a stage's name when it begins, and with its time when it ends."""
+    with progress_bar() as bar:
+        task = bar.add_task("", total=len(stages))
+
+        def show(text: str) -> None:
+            if text in stages:
+                bar.update(task, description=text)
+            else:
+                bar.console.print(f"[dim]{escape(text)}[/]")
+                bar.advance(task)
+
+        try:
+            yield show
+        except KeyboardInterrupt:
+            bar.stop()
+            errors.print("Interrupted. Nothing was written.")
+            raise typer.Exit(130) from None
+
+
+def _write(report: "FitReport", out: Path) -> None:
+    """Write the model, and the page beside it."""
+    from ascertain.practice.comparison._leaderboard import as_classifier
+    from ascertain.practice.comparison._report import render
+    from ascertain.reporting._html import write_page
+
+    page = render(report)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the warning about training rows was printed before
+        as_classifier(report.data, report.board).save(out)
+    write_page(page, out / "report.html")
+
+
+def _print_report(report: "FitReport", out: Path) -> None:
+    from ascertain.practice.comparison._summary import choice_sentences
+
+    _print_leaderboard(report.board)
+    for sentence in choice_sentences(report.data, report.board):
+        console.print(Padding(escape(sentence), (0, 0, 1, 0)))
+    tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.fidelity:.0%} of rows do exactly this)[/]")
+    _add_branches(tree, report.tree.branches, _FORKS)
+    console.print(tree)
+    console.print()
+    console.print(f"Report  {escape(str(out / 'report.html'))}", soft_wrap=True)
+    console.print(f"Use it  ascertain consult {escape(str(out))}", soft_wrap=True)
+
+
+def _print_leaderboard(board: "Leaderboard") -> None:
+    from ascertain.practice.comparison._summary import ESTIMATES, score_text
+
+    budget = board.budgets[-1]
+    printed = Table(
+        "", "AUROC, estimated", "AUROC, rows as they are", "mean cost", box=None, padding=(0, 2, 0, 0)
+    )
+    for fitted in board.candidates:
+        printed.add_row(
+            f"{'[bold]' if fitted is board.best else ''}{escape(fitted.candidate.name)}",
+            score_text(fitted.score(budget, "dr")),
+            score_text(fitted.score(budget, "restricted")),
+            f"{fitted.score(budget, board.common_estimator, 'mean_cost').estimate:.3g}",
+        )
+    console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]")
+    console.print(printed)
+    costs = ESTIMATES[board.common_estimator]
+    console.print(f"[dim]Estimated: if everything could be bought. Costs: {costs}.[/]\n")
+
+
+def _add_branches(tree: Tree, branches: "Sequence[Branch]", depth: int) -> None:
+    """Print the first forks only; the page has them all."""
+    for branch in branches if depth else ():
+        first = "first: " if depth == _FORKS else "then: "
+        condition = f"if {branch.condition}: " if branch.condition else first
+        label = f"{escape(condition)}[bold]{escape(branch.actions_text)}[/] [dim]{branch.rows_text}[/]"
+        _add_branches(tree.add(label), branch.then, depth - 1)

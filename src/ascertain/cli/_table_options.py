@@ -1,0 +1,51 @@
+"""The options of `diagnose` and `fit` that describe a user's table."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+import typer
+
+if TYPE_CHECKING:
+    from ascertain.tables._reading import UserTable
+
+TableFile = Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")]
+Target = Annotated[str, typer.Option(help="The column of classes.")]
+Costs = Annotated[
+    Path | None, typer.Option(help="A CSV file of names and costs.", show_default="each action costs 1")
+]
+Known = Annotated[str, typer.Option(help="Columns that are known from the start, as a,b,c.")]
+Groups = Annotated[
+    Path | None, typer.Option(help="What is bought together: a CSV file column,group, or JSON by group.")
+]
+Separator = Annotated[str | None, typer.Option(help="What separates cells.", show_default="found by itself")]
+Markers = Annotated[
+    list[str] | None,
+    typer.Option(help="A text that means 'not measured', besides ?, NA and empty; can be repeated."),
+]
+
+
+class Prices(TypedDict):
+    """What the options say about prices, panels and known columns."""
+
+    costs: Mapping[str, float] | None
+    groups: Mapping[str, Sequence[str]] | None
+    known: Sequence[str]
+
+
+def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) -> "UserTable":
+    """Read the table."""
+    from ascertain.tables._reading import read_user_table
+
+    return read_user_table(table, target, separator=sep, markers=na or ())
+
+
+def read_price_list(costs: Path | None, groups: Path | None, known: str) -> Prices:
+    """Read prices, panels and known columns."""
+    from ascertain.tables._prices import read_panels, read_prices
+
+    return {
+        "costs": None if costs is None else read_prices(costs),
+        "groups": None if groups is None else read_panels(groups),
+        "known": [name.strip() for name in known.split(",") if name.strip()],
+    }

@@ -1,0 +1,409 @@
+"""`AcquisitionClassifier`: a scikit-learn classifier that also says what to measure next."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ascertain._core.checks import check_numbers
+from ascertain.errors import InputError, StoreError
+from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._files import load_advisor, save_advisor
+from ascertain.estimator._training import FitChoices, TrainingRows, fit_advisor
+from ascertain.evaluation._curves import curve_budgets
+from ascertain.evaluation._incomplete import evaluate_incomplete
+from ascertain.evaluation._rollouts import budget_episodes
+from ascertain.predictors._predictions import predictions
+from ascertain.problem import Table
+from ascertain.tables._columns import as_array, is_table
+from ascertain.tables._encoding import Encoding, fit_encoding
+
+
+class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns, from a table with holes, what to measure next and what to predict from what is known.
+
+    Rows are instances, columns are what can be measured, NaN (None, NA) means not measured. Columns may be
+    numbers, booleans, text or categories.
+
+    Parameters
+    ----------
+    method
+        The acquisition policy: one of `ascertain.methods.names()`.
+    state
+        `"s"`, or `"sm"` for a policy that also sees what a training row lacks (JAFA, OL, ODIN).
+    treatment
+        What becomes of the holes while the policy is trained: `"restored"` (filled with draws from a
+        generative model) or `"restricted"` (what a row lacks cannot be chosen in it).
+    restorer
+        The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
+        `"pvae_noise"`, a Partial VAE, or `"hotdeck"`, donors of the same class.
+    budget
+        What may be spent on one instance; None: the sum of all costs.
+    costs
+        A price for each column: a mapping by name (1 for what it does not list), an array in the order of
+        the columns, or None for 1 each.
+    groups
+        Panels: a mapping from a name to the columns that are measured together under it.
+    known
+        Columns that are observed from the start at no cost, such as age and sex.
+    predictor
+        `"mlp"`, or any scikit-learn classifier that accepts NaN.
+    class_weight
+        As in scikit-learn, for the predictor; policies always weigh classes equally, as in the paper.
+    validation_fraction
+        The share of the rows that is held out, to choose between stages of training and to calibrate.
+    effort
+        `"standard"`, or `"low"` for a quick look.
+    random_state
+        A number, for the same result every time.
+    verbose
+        1 to print what is being fitted.
+
+    Attributes
+    ----------
+    classes_
+        The classes.
+    n_features_in_, feature_names_in_
+        The columns of the training table.
+    advisor_
+        What was fitted: encoding, problem, predictor, restorer and policy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 4))
+    >>> y = np.where(X[:, 2] > 0, "ill", "well")
+    >>> X[rng.random(X.shape) < 0.3] = np.nan
+    >>> model = AcquisitionClassifier(
+    ...     method="static", restorer="hotdeck", budget=1, effort="low", random_state=0
+    ... )
+    >>> model.fit(X, y).recommend(np.full((1, 4), np.nan))["action"].tolist()
+    ['x2']
+    """
+
+    def __init__(
+        self,
+        method: str = "gdfs",
+        state: str = "s",
+        treatment: str = "restored",
+        restorer: str = "pvae_noise",
+        budget: float | None = None,
+        costs: Any = None,
+        groups: Any = None,
+        known: Any = None,
+        predictor: Any = "mlp",
+        class_weight: Any = None,
+        validation_fraction: float = 0.2,
+        effort: str = "standard",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.method = method
+        self.state = state
+        self.treatment = treatment
+        self.restorer = restorer
+        self.budget = budget
+        self.costs = costs
+        self.groups = groups
+        self.known = known
+        self.predictor = predictor
+        self.class_weight = class_weight
+        self.validation_fraction = validation_fraction
+        self.effort = effort
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> "AcquisitionClassifier":  # noqa: N803
+        """Learn from a table and its classes.
+
+        Parameters
+        ----------
+        X
+            A pandas or polars DataFrame, or a two-dimensional array.
+        y
+            The class of each row.
+        """
+        choices = self._choices()
+        self._check(X, reset=True)
+        encoding = fit_encoding(X, costs=self.costs, groups=self.groups, known=self.known)
+        x, available = encoding.transform(X)
+        classes, labels = _classes(y, len(x))
+        if len(classes) < 2:
+            raise InputError(f"y has 1 class, {str(classes[0])!r}; there is nothing to tell apart")
+        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
+        problem = encoding.problem(self.budget, [str(each) for each in classes])
+        rng = check_random_state(self.random_state)
+        rows = TrainingRows.cut(x, available, labels, len(classes), self.validation_fraction, rng)
+        seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
+        self.classes_ = classes
+        self.advisor_ = fit_advisor(seed, choices, encoding, classes, problem, rows, weights, say)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Predict the probability of each class from what is known of each row."""
+        return self._advisor().predict(*self._read(X))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Predict the most probable class of each row."""
+        probabilities = self.predict_proba(X)
+        predicted: np.ndarray = self.classes_[probabilities.argmax(axis=1)]
+        return predicted
+
+    def recommend(self, X: Any, spent: Any = None) -> pd.DataFrame:  # noqa: N803
+        """Say what to measure next for rows of which some is known.
+
+        Parameters
+        ----------
+        X
+            The rows, as in `fit`.
+        spent
+            What has been spent on each row, or one number for all; by default the cost of the priced
+            actions of which the row has every column.
+
+        Returns
+        -------
+        advice
+            A row for each row: `action` (None: to stop), its `cost` and `score`, `why` it is to stop
+            ("policy", "budget" or "nothing left"), the `prediction` now, its `probability`, and the range of
+            this probability (`low`, `high`: 90%) over completions of the row.
+        """
+        advisor = self._advisor()
+        x, available = self._read(X)
+        advice = advisor.advise(x, available, _amounts(spent, len(x)))
+        stops, rows = advice.choice == 0, np.arange(len(x))
+        action = np.maximum(advice.choice - 1, 0)
+        names = np.array(advisor.encoding.action_names, object)
+        left = ~advisor.acquired(available).all(axis=1)
+        why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
+        predicted = advice.probabilities.argmax(axis=1)
+        found = pd.DataFrame(
+            {
+                "action": _unless(stops, names[action]),
+                "cost": np.where(stops, 0.0, np.asarray(advisor.problem.costs, np.float64)[action]),
+                "score": np.where(stops, np.nan, advice.scores[rows, action]),
+                "why": _unless(~stops, why),
+                "prediction": self.classes_[predicted],
+                "probability": advice.probabilities[rows, predicted].astype(np.float64),
+                "low": advice.low[rows, predicted].astype(np.float64),
+                "high": advice.high[rows, predicted].astype(np.float64),
+            }
+        )
+        return found.set_axis(_index(X, len(x)), axis=0)
+
+    def acquire(self, X: Any, budget: float | None = None) -> pd.DataFrame:  # noqa: N803
+        """Simulate acquisition on rows of which all is known.
+
+        Parameters
+        ----------
+        X
+            The rows. What a row lacks cannot be acquired for it.
+        budget
+            What may be spent on each; by default the budget that the policy was trained for.
+
+        Returns
+        -------
+        steps
+            For each row and step, from 0 (nothing acquired): `row` (its index), `step`, `action`, its
+            `cost`, what is `spent`, the `prediction` and its `probability`.
+        """
+        advisor = self._advisor()
+        x, available = self._read(X)
+        index = _index(X, len(x))
+        return pd.DataFrame(_steps(advisor, self.classes_, x, available, index, self._budgets([budget])[0]))
+
+    def evaluate(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        budgets: Sequence[float] | None = None,
+        *,
+        resamples: int = 1000,
+        random_state: int = 0,
+    ) -> pd.DataFrame:
+        """Estimate how the policy scores at several budgets, on rows that it was not trained on.
+
+        Rows may have holes: then this estimates the scores that the policy would reach if everything could
+        be bought (see `ascertain.evaluate_incomplete`).
+
+        Parameters
+        ----------
+        X, y
+            The rows and their classes.
+        budgets
+            The budgets; by default five, from nothing to what the policy was trained for.
+        resamples
+            Bootstrap resamples, for the intervals.
+        random_state
+            The seed.
+
+        Returns
+        -------
+        scores
+            One row for each budget, estimator and metric, with `estimate`, `low` and `high`.
+        """
+        advisor = self._advisor()
+        x, available = self._read(X)
+        known, labels = _classes(y, len(x))
+        unknown = [each for each in known if each not in self.classes_]
+        if unknown:
+            raise InputError(f"y holds {str(unknown[0])!r}, a class that the training table did not have")
+        codes = np.searchsorted(self.classes_, known)[labels]
+        return evaluate_incomplete(
+            advisor.policy,
+            advisor.problem,
+            Table(x, codes, available, n_classes=len(self.classes_)),
+            advisor.predictor,
+            restorer=advisor.restorer,
+            protocol=advisor.protocol,
+            budgets=self._budgets(budgets),
+            resamples=resamples,
+            seed=random_state,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted classifier to a file, as numbers and JSON; see `ascertain.save_model`.
+
+        Parameters
+        ----------
+        path
+            A file that ends in `.safetensors`, or a folder in which `model.safetensors` is written.
+        """
+        advisor = self._advisor()
+        save_advisor(path, advisor, self._plain_parameters(advisor.encoding))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "AcquisitionClassifier":
+        """Read a classifier from what `save` has written; nothing in it is executed."""
+        advisor, parameters = load_advisor(path)
+        for name in sorted(set(parameters) - set(cls._get_param_names()))[:1]:
+            raise StoreError(f"{path} has the parameter {name!r}, which a classifier does not have")
+        return cls(**parameters).adopt(advisor)
+
+    def adopt(self, advisor: Advisor) -> "AcquisitionClassifier":
+        """Become fitted, with what was fitted elsewhere."""
+        columns = [column.name for column in advisor.encoding.columns]
+        self.classes_, self.advisor_ = advisor.classes, advisor
+        self.n_features_in_ = len(columns)
+        if advisor.encoding.named:
+            self.feature_names_in_ = np.array(columns, object)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _plain_parameters(self, encoding: Encoding) -> dict[str, Any]:
+        """The parameters as plain data; prices, panels and known columns as they were understood."""
+        simple = ("method", "state", "treatment", "restorer", "predictor", "effort", "verbose")
+        state, weight = self.random_state, self.class_weight
+        return {
+            **{name: getattr(self, name) for name in simple},
+            "budget": None if self.budget is None else float(self.budget),
+            "costs": {action.name: action.price for action in encoding.actions},
+            "groups": {a.name: list(a.columns) for a in encoding.actions if a.columns != (a.name,)} or None,
+            "known": list(encoding.known) or None,
+            "class_weight": weight if isinstance(weight, str) else None,
+            "validation_fraction": float(self.validation_fraction),
+            "random_state": int(state) if isinstance(state, int | np.integer) else None,
+        }
+
+    def _choices(self) -> FitChoices:
+        data = (self.treatment, self.restorer)
+        choices = FitChoices(self.method, self.state, *data, self.predictor, self.effort)
+        choices.check()
+        fraction = self.validation_fraction
+        if not (isinstance(fraction, int | float) and 0 < fraction < 1):
+            raise InputError(f"validation_fraction must be between 0 and 1, got {fraction!r}")
+        return choices
+
+    def _advisor(self) -> Advisor:
+        check_is_fitted(self)
+        advisor: Advisor = self.advisor_
+        return advisor
+
+    def _read(self, X: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Encode rows; a category that training did not have counts as not measured."""
+        encoding = self._advisor().encoding
+        self._check(X, reset=False)
+        return encoding.transform(X, unseen="missing")
+
+    def _check(self, X: Any, *, reset: bool) -> None:  # noqa: N803
+        """Raise unless `X` is a table, with the columns that `fit` has seen; or note these."""
+        if not is_table(X):
+            as_array(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+
+    def _budgets(self, budgets: Sequence[float | None] | None) -> list[float]:
+        problem = self._advisor().problem
+        if budgets is not None:
+            return [float(problem.budget) if each is None else float(each) for each in budgets]
+        return list(curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)))
+
+
+def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct classes, and the number of each row's."""
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != n_rows:
+        raise InputError(f"X has {n_rows} rows, but y has {len(labels)}")
+    holes = np.flatnonzero(pd.isna(labels))
+    if len(holes):
+        raise InputError(f"y is NaN in row {holes[0]}; leave out the rows without a class")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes
+
+
+def _index(X: Any, n_rows: int) -> "pd.Index[Any]":  # noqa: N803
+    """The index of a DataFrame, or row numbers."""
+    return X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(n_rows)
+
+
+def _unless(condition: np.ndarray, values: np.ndarray) -> Any:
+    """The values, with None in place of some; pandas would make NaN of it."""
+    found = values.astype(object)
+    found[condition] = None
+    return pd.Series(found, dtype="object")
+
+
+def _amounts(spent: Any, n_rows: int) -> np.ndarray | None:
+    if spent is None:
+        return None
+    amounts = np.broadcast_to(check_numbers("spent", spent, ndim=np.ndim(spent)), (n_rows,))
+    if not (np.isfinite(amounts) & (amounts >= 0)).all():
+        raise InputError("spent must not be negative, infinite or NaN")
+    return amounts
+
+
+def _steps(
+    advisor: Advisor, classes: np.ndarray, x: np.ndarray, available: np.ndarray, index: Any, budget: float
+) -> Iterator[dict[str, Any]]:
+    """Let the policy acquire for each row, and tell the steps one by one."""
+    rows = Table(x, np.zeros(len(x), int), available, n_classes=len(classes))
+    episodes = budget_episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
+    probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))
+    choices, spent = np.asarray(episodes.choices), np.asarray(episodes.spent, np.float64)
+    names, costs = advisor.encoding.action_names, np.asarray(advisor.problem.costs, np.float64)
+    for row, label in enumerate(index):
+        for step in range(1 + int((choices[row] > 0).sum())):
+            action = choices[row, step - 1] - 1
+            predicted = probabilities[step, row].argmax()
+            yield {
+                "row": label,
+                "step": step,
+                "action": names[action] if step else None,
+                "cost": costs[action] if step else 0.0,
+                "spent": spent[row, step - 1] if step else 0.0,
+                "prediction": classes[predicted],
+                "probability": float(probabilities[step, row, predicted]),
+            }

@@ -1,0 +1,205 @@
+"""One instance, step by step: what is known of it, what to measure next, what to predict meanwhile.
+
+A `Consultation` does not change: each step returns another one, so that a step can be undone. It can be
+written as plain data, which a page or a file can hold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from ascertain._core.checks import spending_limit
+from ascertain._core.frames import listed, value_name
+from ascertain._core.json import Strict, first_finding
+from ascertain.errors import InputError
+from ascertain.estimator._advisor import Advisor
+from ascertain.tables._columns import LARGEST
+from ascertain.tables._encoding import Action
+
+Value = float | bool | str
+MOST_STEPS = 10_000  # in a file; more must be a mistake
+
+
+class Entry(Strict):
+    """A step: values that were entered together, or an action that cannot be taken now."""
+
+    values: dict[str, Value] = Field(default_factory=dict)
+    skipped: str | None = None
+
+
+@dataclass(frozen=True)
+class Option:
+    """An action that was not taken yet."""
+
+    action: str
+    columns: tuple[str, ...]
+    cost: float
+    score: float  # the policy's: the higher, the sooner
+    benefit: float  # bits that it is expected to tell about the class
+    affordable: bool
+    skipped: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The recommendation and the prediction at one step of a consultation."""
+
+    recommended: str | None  # an action; None: to stop
+    why: str | None  # the reason to stop: "policy", "budget" or "nothing left"
+    options: tuple[Option, ...]  # the best first
+    prediction: str
+    probabilities: dict[str, float]
+    ranges: dict[str, tuple[float, float]]  # of each probability, with all the rest known (90%)
+    spent: float
+    budget: float
+    outside: tuple[str, ...]  # columns whose value was not met in training
+
+    @property
+    def left(self) -> float:
+        """What may still be spent."""
+        return max(self.budget - self.spent, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Consultation:
+    """What is known of one instance, and in which steps it was entered."""
+
+    advisor: Advisor
+    entries: tuple[Entry, ...] = ()
+    budget: float | None = None  # None: that which the policy was trained for
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """What is known, by column."""
+        return {column: value for entry in self.entries for column, value in entry.values.items()}
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The actions that cannot be taken now."""
+        return tuple(entry.skipped for entry in self.entries if entry.skipped is not None)
+
+    @property
+    def taken(self) -> tuple[Action, ...]:
+        """The actions of which any value was entered: they are paid for, and not offered again."""
+        known = set(self.values)
+        return tuple(action for action in self.advisor.encoding.actions if known & set(action.columns))
+
+    def enter(self, values: Mapping[str, Any]) -> "Consultation":
+        """Add values by column, as typed or as numbers; raises an `InputError` where one cannot be used."""
+        read = {column: self.parse(column, value_name(value)) for column, value in values.items()}
+        return self._with(Entry(values=read)) if read else self
+
+    def parse(self, column: str, text: str) -> Value:
+        """Read the value of a column that is not known yet."""
+        known = self.values
+        if column in known:
+            raise InputError(f"{column!r} is known already, as {value_name(known[column])}; undo it first")
+        return self.advisor.encoding.parse(column, text)
+
+    def skip(self, action: str) -> "Consultation":
+        """Note that an action cannot be taken now."""
+        names = self.advisor.encoding.action_names
+        if action not in names:
+            raise InputError(f"there is no action {action!r}; there are {listed(names)}")
+        if action in self.skipped:
+            raise InputError(f"{action!r} is skipped already")
+        if action in (each.name for each in self.taken):
+            raise InputError(f"{action!r} is known already, so it cannot be skipped")
+        return self._with(Entry(skipped=action))
+
+    def undo(self) -> "Consultation":
+        """Take the last step back."""
+        if not self.entries:
+            raise InputError("there is nothing to undo")
+        return replace(self, entries=self.entries[:-1])
+
+    def answer(self) -> Answer:
+        """What to measure next, and what to predict."""
+        encoding = self.advisor.encoding
+        x, available = encoding.transform(self._row())
+        taken = {action.name for action in self.taken}
+        spent = float(sum(action.price for action in self.taken))
+        closed = np.array([name in taken or name in self.skipped for name in encoding.action_names])
+        advisor = self.advisor if self.budget is None else self.advisor.at(self.budget)
+        advice, benefits = advisor.consult(x[0], available[0], spent, closed)
+        budget = float(advisor.problem.budget)
+        options = [
+            Option(
+                action=action.name,
+                columns=action.columns,
+                cost=action.price,
+                score=float(advice.scores[0, place]),
+                benefit=max(float(benefits[place]), 0.0),
+                affordable=action.price <= spending_limit(budget) - spent,
+                skipped=action.name in self.skipped,
+            )
+            for place, action in enumerate(encoding.actions)
+            if action.name not in taken
+        ]
+        choice = int(advice.choice[0])
+        why = None
+        if choice == 0:
+            open_now = any(not option.skipped for option in options)
+            why = "nothing left" if not open_now else "policy" if advice.legal[0].any() else "budget"
+        classes, probabilities = self._classes, advice.probabilities[0].astype(float)
+        ranges = zip(advice.low[0].astype(float).tolist(), advice.high[0].astype(float).tolist(), strict=True)
+        return Answer(
+            recommended=None if choice == 0 else encoding.action_names[choice - 1],
+            why=why,
+            options=tuple(
+                sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
+            ),
+            prediction=classes[int(probabilities.argmax())],
+            probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
+            ranges=dict(zip(classes, ranges, strict=True)),
+            spent=spent,
+            budget=budget,
+            outside=tuple(column for column, value in self.values.items() if encoding.outside(column, value)),
+        )
+
+    def course(self) -> tuple[dict[str, float], ...]:
+        """The class probabilities at the start and after each step."""
+        moments = [replace(self, entries=self.entries[:step]) for step in range(len(self.entries) + 1)]
+        rows = np.concatenate([moment._row() for moment in moments])
+        probabilities = self.advisor.track(*self.advisor.encoding.transform(rows))
+        return tuple(dict(zip(self._classes, row, strict=True)) for row in probabilities.tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        """The case as plain data."""
+        return {"budget": self.budget, "entries": [entry.model_dump(mode="json") for entry in self.entries]}
+
+    @classmethod
+    def from_json(cls, advisor: Advisor, content: object) -> "Consultation":
+        """Read what `to_json` wrote; every step is repeated, so what does not fit the model is refused."""
+        try:
+            case = Case.model_validate(content)
+        except ValidationError as error:
+            raise InputError(f"the case cannot be used: {first_finding(error)}") from error
+        found = cls(advisor, budget=case.budget)
+        for entry in case.entries:
+            if entry.skipped is not None:
+                found = found.skip(entry.skipped)
+            found = found.enter(entry.values)
+        return found
+
+    def _with(self, entry: Entry) -> "Consultation":
+        return replace(self, entries=(*self.entries, entry))
+
+    def _row(self) -> np.ndarray:
+        values = self.values
+        # One row of objects is the quickest to encode.
+        return np.array([[values.get(column.name) for column in self.advisor.encoding.columns]], object)
+
+    @property
+    def _classes(self) -> list[str]:
+        return [str(each) for each in self.advisor.classes]
+
+
+class Case(Strict):
+    """A case as a file or a request holds it: the budget, and the steps so far."""
+
+    budget: float | None = Field(default=None, ge=0, le=LARGEST)
+    entries: list[Entry] = Field(default_factory=list, max_length=MOST_STEPS)

@@ -1,0 +1,95 @@
+"""A fitted `AcquisitionClassifier` on disk: a saved model whose `preprocessing` holds all the rest."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from ascertain._core.json import Strict, canonical, first_finding
+from ascertain.errors import InputError, StoreError
+from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.models._files import REMEDY
+from ascertain.models._saving import SavedModel, load_model, save_model
+from ascertain.predictors._calibration import Calibrated
+from ascertain.predictors._masked_mlp import HostPredictor
+from ascertain.tables._encoding import Encoding
+
+_KINDS = {"b": bool, "i": int, "u": int, "f": float, "U": str}
+
+
+class _Preprocessing(Strict):
+    """What a saved model needs besides, to be a classifier."""
+
+    encoding: dict[str, Any]
+    classes: list[bool | int | float | str] = Field(min_length=2)
+    class_type: str  # as NumPy names it
+    temperature: float = Field(gt=0)
+    parameters: dict[str, Any]
+
+
+def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
+    """Write what was fitted, with the parameters of the classifier's constructor as plain data."""
+    if isinstance(advisor.predictor.predictor, HostPredictor):
+        name = type(advisor.predictor.predictor.predictor.estimator).__name__
+        raise InputError(
+            f"a {name} can only be saved with pickle, which executes code when it is loaded; fit with "
+            'predictor="mlp" to save the model'
+        )
+    classes = advisor.classes
+    more = _Preprocessing(
+        encoding=advisor.encoding.to_json(),
+        classes=_as_json(classes),
+        class_type=classes.dtype.str if classes.dtype.kind in _KINDS else "O",
+        temperature=float(advisor.predictor.temperature),
+        parameters=parameters,
+    )
+    model = SavedModel(
+        **vars(advisor.origin),
+        policy=advisor.policy,
+        problem=advisor.problem,
+        protocol=advisor.protocol,
+        predictor=advisor.predictor.predictor,
+        restorer=advisor.restorer,
+        preprocessing=more.model_dump(mode="json"),
+    )
+    save_model(path, model)
+
+
+def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
+    """Read what was fitted, and the parameters that were saved with it."""
+    model = load_model(path)
+    if model.predictor is None or model.restorer is None:
+        raise StoreError(f"{path} holds a policy but no classifier; it can be read with ascertain.load_model")
+    try:
+        more = _Preprocessing.model_validate_json(canonical(model.preprocessing))
+        encoding = Encoding.from_json(more.encoding)
+        classes = np.array(more.classes, np.dtype(more.class_type))
+        problem = encoding.problem(float(model.problem.budget), [str(each) for each in classes])
+    except (TypeError, ValueError) as error:
+        raise StoreError(
+            f"{path} does not hold a classifier that can be used: {first_finding(error)}; {REMEDY}"
+        ) from error
+    if not eqx.tree_equal(problem, model.problem):
+        raise StoreError(f"the columns of {path} do not fit its policy; {REMEDY}")
+    origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
+    predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
+    advisor = Advisor(
+        encoding, classes, model.problem, model.policy, predictor, model.restorer, origin, model.protocol
+    )
+    return advisor, more.parameters
+
+
+def _as_json(classes: np.ndarray) -> list[Any]:
+    """Classes as plain data."""
+    if classes.dtype.kind in _KINDS:
+        return [_KINDS[classes.dtype.kind](each) for each in classes]
+    for each in classes:
+        if not isinstance(each, str):
+            raise InputError(
+                f"the class {each!r} cannot be written as JSON; use texts or numbers for classes"
+            )
+    return list(classes)

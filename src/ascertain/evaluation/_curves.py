@@ -1,0 +1,178 @@
+"""Scores of a policy over hard budgets, or over its own thresholds for when to stop."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, PRNGKeyArray
+
+from ascertain import methods
+from ascertain._core.checks import check_numbers
+from ascertain.errors import InputError
+from ascertain.evaluation._rollouts import MAX_ROWS, Rollouts, may_stop, roll_out, sample_rows, soft_rollouts
+from ascertain.evaluation._scores import score_table
+from ascertain.policy import Policy
+from ascertain.predictors._masked_mlp import Predictor
+from ascertain.predictors._predictions import predict_sets
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+
+_CURVE_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the budget
+
+
+def evaluate(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    *,
+    protocol: Protocol = PAPER,
+    budgets: Sequence[float] | None = None,
+    key: PRNGKeyArray | None = None,
+    max_rows: int | None = MAX_ROWS,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Score a policy at one or more hard budgets.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    problem
+        Actions, costs, and the budget to use without `budgets`.
+    table
+        The rows to acquire for. They may have missing values: an action that a row lacks is illegal in it. A
+        row in which nothing can be acquired is predicted from nothing.
+    predictor
+        Predicts from what was acquired; need not be written in JAX.
+    protocol
+        Whether the policy chooses among what the budget allows, or stops at its first choice beyond it.
+    budgets
+        The budgets, in any order. Below the cheapest action, nothing is acquired.
+    key
+        The random key, for stochastic policies; by default made from `seed`.
+    max_rows
+        The most rows to score; None for all.
+    seed
+        Which rows to score if there are more.
+
+    Returns
+    -------
+    scores
+        One row per budget: `budget`, the scores of `ascertain.metrics.measure`, `mean_cost`,
+        `mean_acquisitions`, `forced_stop_rate` and `n_rows`.
+    """
+    problem.check(table)
+    amounts = check_budgets(problem, budgets)
+    rows = sample_rows(table, max_rows, seed)
+    key = jr.key(seed) if key is None else key
+    rollouts = roll_out(key, policy, problem, rows, amounts.tolist(), protocol=protocol)
+    frame = score_table(rollouts, predict_sets(predictor, problem, rows, rollouts.acquired), rows.y)
+    frame.insert(0, "budget", amounts)
+    return frame
+
+
+def evaluate_soft(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    *,
+    thresholds: Sequence[float] | None = None,
+    key: PRNGKeyArray | None = None,
+    max_rows: int | None = MAX_ROWS,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Score a policy that decides itself when to stop, without a hard budget.
+
+    An episode ends when the policy stops or nothing is left to acquire. What it costs is part of the result.
+
+    Parameters
+    ----------
+    policy, problem, table, predictor, key, max_rows, seed
+        As for `evaluate`; the problem's budget is not used.
+    thresholds
+        When to stop, for policies with a method `stopping_at`. None for a policy that learned when to stop.
+
+    Returns
+    -------
+    scores
+        One row per threshold: `threshold` (NaN where none is given), the scores of
+        `ascertain.metrics.measure`, `mean_cost`, `mean_acquisitions` and `n_rows`.
+    """
+    problem.check(table)
+    rows, anonymous = sample_rows(table, max_rows, seed), problem.without_names()
+    key = jr.key(seed) if key is None else key
+    each = [_soft_rollouts(key, rule, anonymous, rows) for rule in _with_thresholds(policy, thresholds)]
+    rollouts = Rollouts(*(jnp.concatenate(points) for points in zip(*each, strict=True)))
+    if thresholds is None:
+        _refuse_endless(key, policy, anonymous, rows, rollouts)
+    frame = score_table(rollouts, predict_sets(predictor, problem, rows, rollouts.acquired), rows.y)
+    frame.insert(0, "threshold", [np.nan] if thresholds is None else [float(each) for each in thresholds])
+    return frame.drop(columns="forced_stop_rate")
+
+
+_soft_rollouts = eqx.filter_jit(soft_rollouts)
+_may_stop = eqx.filter_jit(may_stop)
+
+
+def curve_budgets(prices: Float[np.ndarray, " actions"], budget: float) -> tuple[float, ...]:
+    """Choose budgets from nothing to all of it, whole numbers where prices are.
+
+    Examples
+    --------
+    >>> curve_budgets(np.ones(9), 5.0), curve_budgets(np.array([0.5, 30.0]), 30.0)
+    ((0.0, 1.0, 2.0, 3.0, 5.0), (0.0, 7.5, 15.0, 22.5, 30.0))
+    """
+    shares = [share * budget for share in _CURVE_SHARES]
+    if (prices % 1 == 0).all():
+        shares = [*np.floor(shares[:-1]).tolist(), budget]
+    return tuple(sorted({float(each) for each in shares}))
+
+
+def check_budgets(problem: Problem, budgets: Sequence[float] | None) -> Float[np.ndarray, " budgets"]:
+    """Return the budgets, or the problem's own where there are none; raise where one is no amount."""
+    if budgets is None:
+        return np.array([float(str(np.asarray(problem.budget)))])  # 0.3, not the nearest 0.30000001
+    amounts = check_numbers("budgets", budgets, ndim=1)
+    if not len(amounts):
+        raise InputError("budgets is empty; leave it out to evaluate at the problem's budget")
+    for place in np.flatnonzero(~(np.isfinite(amounts) & (amounts >= 0)))[:1]:
+        raise InputError(f"budgets[{place}] is {amounts[place]}; budgets are finite and not negative")
+    return amounts
+
+
+def _with_thresholds(policy: Policy, thresholds: Sequence[float] | None) -> list[Policy]:
+    if thresholds is None:
+        return [policy]
+    values = check_numbers("thresholds", thresholds, ndim=1)
+    if not len(values) or np.isnan(values).any():
+        raise InputError(f"thresholds must be one or more numbers, got {thresholds!r}")
+    if not hasattr(policy, "stopping_at"):
+        raise InputError(f"{type(policy).__name__} takes no stopping threshold; {_who_stops()}")
+    return [policy.stopping_at(value) for value in values.tolist()]
+
+
+def _refuse_endless(
+    key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table, rollouts: Rollouts
+) -> None:
+    """Raise if a policy acquires everything because it cannot stop, not because it wants everything."""
+    if bool(jnp.any(problem.readable(table.available)[None] & ~rollouts.acquired)):
+        return
+    if not bool(_may_stop(key, policy, problem, table)):
+        raise InputError(
+            f"{type(policy).__name__} has no rule for when to stop, or none that any of these rows meets: "
+            f"it acquires everything; {_who_stops()}"
+        )
+
+
+def _who_stops() -> str:
+    """List the methods that stop by themselves, by how they do it."""
+    by_rule: dict[str, list[str]] = {}
+    for name in methods.names():
+        by_rule.setdefault(methods.get(name).stops, []).append(name)
+    stopping = "; ".join(f"{', '.join(names)} {rule}" for rule, names in by_rule.items() if rule)
+    return f"these methods stop: {stopping}; others need a hard budget"

@@ -1,0 +1,107 @@
+"""The registry of acquisition methods: ours, and those that users add."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from ascertain.errors import InputError
+from ascertain.policy import Policy
+from ascertain.problem import Problem
+from ascertain.protocol import Protocol
+from ascertain.registry import Part, Registry, SharedModel
+
+State = Literal["s", "sm"]
+Kind = Literal["myopic", "intermediate", "terminal", "baseline", "other"]
+Fit = TypeVar("Fit", bound=Callable[..., Policy])
+
+
+class Cost(NamedTuple):
+    """Time and memory of a program, as measured on one dataset and device."""
+
+    start: float  # seconds of a chunk, whatever its width
+    each: float  # seconds per replicate, in addition
+    compiling: float  # processor seconds
+    memory: float = 10e6  # bytes per replicate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Part):
+    """A registered method.
+
+    Parameters
+    ----------
+    fit
+        `fit(key, problem, train, valid, *, predictor, pretrained, settings, state, protocol) -> Policy`,
+        pure, so that it can be jitted and vmapped; `settings`, `state` and `protocol` are static.
+    kind
+        What it is rewarded for, or that it is a baseline; figures group methods by this.
+    color
+        Its colour in figures; by default one of a fixed list.
+    stops
+        When it stops by itself under soft budgets, in a few words; empty if never.
+    pretrain
+        `pretrain(key, problem, train, valid, *, settings, protocol)`: a first stage that the state variants
+        share; `fit` takes its result as `pretrained`.
+    shares
+        A model that other parts begin with too, in place of a pretraining of its own; one field of the
+        method's settings holds that model's settings.
+    adopts
+        `adopts(predictor, settings)`: a fitted predictor's network to use in place of pretraining, or None
+        if it does not match.
+    states
+        Its state variants.
+    keeps_rows
+        Whether the fitted policy holds the training rows themselves.
+    costs, pretraining_costs
+        Time and memory on a GPU (`gpu`) and on processor cores (`cpu`), for `ascertain study plan`.
+    """
+
+    kind: Kind = "other"
+    color: str | None = None
+    stops: str = ""
+    pretrain: Callable[..., Any] | None = None
+    shares: SharedModel | None = None
+    adopts: Callable[[Any, Any], Any] | None = None
+    states: tuple[State, ...] = ("s",)
+    keeps_rows: bool = False
+    costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
+    pretraining_costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
+
+    def check_state(self, state: str) -> None:
+        """Raise unless the method has this state variant."""
+        if state not in self.states:
+            known = " and ".join(repr(each) for each in self.states)
+            raise InputError(f"{self.name} has the state variant {known}, not {state!r}")
+
+    def completed(self, settings: Any, problem: Problem, protocol: Protocol) -> Any:
+        """The settings after their own method `completed(problem, protocol)`, if they have one.
+
+        It fills in what depends on the problem, such as numbers of steps, which compilation needs to know.
+        """
+        complete = getattr(settings, "completed", None)
+        return settings if complete is None else complete(problem, protocol)
+
+
+_METHODS: Registry[Method] = Registry(
+    "method",
+    "ascertain.methods",
+    ("_dime", "_gdfs", "_aaco", "_jafa", "_ol", "_odin", "_static", "_baselines"),
+)
+get, names, find = _METHODS.get, _METHODS.names, _METHODS.find
+
+
+def register(name: str, *, summary: str, label: str | None = None, **more: Any) -> Callable[[Fit], Fit]:
+    """Register a method under a name; decorates its `fit`.
+
+    See `Method` for the other arguments. An installed package makes its methods known by an entry point in
+    the group `ascertain.methods` that names the module with the decorated function.
+    """
+
+    def add(fit: Fit) -> Fit:
+        method = Method(name=name, summary=summary, label=label or name, fit=fit, **more)
+        if not method.states or not set(method.states) <= {"s", "sm"}:
+            raise InputError(f"states of {name!r} are {method.states}; state variants are 's' and 'sm'")
+        _METHODS.add(method)
+        return fit
+
+    return add

@@ -1,0 +1,100 @@
+"""A user's table, split into rows to train on, rows to choose a model with and rows to test on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ascertain._core.checks import is_real
+from ascertain.errors import InputError
+from ascertain.estimator._training import TrainingRows
+from ascertain.problem import Problem, Table
+from ascertain.tables._encoding import Encoding
+from ascertain.tables._reading import UserTable, encode
+
+VALIDATION = 0.2  # of the rows that are not held out, as in `AcquisitionClassifier`
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A table that is ready to fit and score models."""
+
+    table: UserTable  # all of it
+    encoding: Encoding  # how columns become features, fitted without the test rows
+    aside: dict[str, str]  # columns that are not used, and why
+    problem: Problem
+    rows: TrainingRows  # what models are fitted to
+    training: Table  # the training rows, each once
+    selection: Table  # the validation rows, each once: for early stopping and for choosing a model
+    test: Table  # the rows that were used for neither
+
+    @property
+    def budget(self) -> float:
+        """What may be spent on one row."""
+        return float(str(np.asarray(self.problem.budget)))  # 0.3, not the 0.30000001 that is nearest
+
+    @property
+    def prices(self) -> Float[np.ndarray, " actions"]:
+        """What each action costs."""
+        return np.array([action.price for action in self.encoding.actions], np.float64)
+
+
+def hold_out(
+    table: UserTable,
+    *,
+    costs: Mapping[str, float] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    known: Sequence[str] = (),
+    budget: float | None = None,
+    test_fraction: float = 0.25,
+    seed: int = 0,
+) -> HeldOut:
+    """Hold out test rows, a share of each class, and prepare the others for training.
+
+    `costs`, `groups` and `known` are those of `ascertain.tables._reading.encode`. Without a `budget`, all
+    actions may be bought.
+    """
+    if not (is_real(test_fraction) and 0 < test_fraction < 1):
+        raise InputError(f"the test fraction must be above 0 and below 1, got {test_fraction!r}")
+    rng = np.random.RandomState(seed)
+    tested = _draw_test_rows(table, test_fraction, rng)
+    others = np.flatnonzero(~tested)
+    columns = table.columns.iloc[others].reset_index(drop=True)
+    untested = UserTable(table.name, columns, table.target, table.classes, table.y[others], table.unlabelled)
+    encoding, aside = encode(untested, costs=costs, groups=groups, known=known)
+    x, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
+
+    def rows_of(places: Int[np.ndarray, " some"]) -> Table:
+        return Table(x[places], table.y[places], available[places], n_classes=len(table.classes))
+
+    rows = TrainingRows.cut(
+        x[others], available[others], table.y[others], len(table.classes), VALIDATION, rng
+    )
+    return HeldOut(
+        table=table,
+        encoding=encoding,
+        aside=aside,
+        problem=encoding.problem(budget, table.classes),
+        rows=rows,
+        training=rows_of(others[rows.trained]),
+        selection=rows_of(others[rows.validated]),
+        test=rows_of(np.flatnonzero(tested)),
+    )
+
+
+def _draw_test_rows(
+    table: UserTable, fraction: float, rng: np.random.RandomState
+) -> Bool[np.ndarray, " rows"]:
+    """Draw the test rows; each class needs some on either side."""
+    tested = np.zeros(len(table.y), bool)
+    for label, name in enumerate(table.classes):
+        rows = rng.permutation(np.flatnonzero(table.y == label))
+        n_tested = round(fraction * len(rows))
+        if n_tested == 0 or len(rows) - n_tested < 2:
+            raise InputError(
+                f"the class {name!r} has {len(rows)} rows, too few to train on some and to test on a share "
+                f"of {fraction:g}; give more rows, merge classes, or choose another --test-fraction"
+            )
+        tested[rows[:n_tested]] = True
+    return tested

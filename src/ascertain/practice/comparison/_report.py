@@ -1,0 +1,160 @@
+"""What was fitted to a table, as one self-contained page of HTML."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+
+from ascertain import restoration
+from ascertain._core.version import __version__
+from ascertain.metrics import measure
+from ascertain.practice._formatting import html_table, names_text, number_cell, share_cell
+from ascertain.practice.comparison._figures import draw_budget_curves, draw_calibration
+from ascertain.practice.comparison._held_out import HeldOut
+from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._policy_tree import PolicyTree, describe_policy
+from ascertain.practice.comparison._simulation import SimulatedEpisodes, simulate_policy
+from ascertain.practice.comparison._summary import ESTIMATES, choice_sentences, score_text
+from ascertain.reporting._figures import draw_frequencies, figure_exhibit
+from ascertain.reporting._html import part, render_page
+from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text
+from ascertain.reporting._text import duration
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """The contents of the page and of what the terminal prints."""
+
+    data: HeldOut
+    board: Leaderboard
+    file_hash: str  # SHA-256 of the table's file
+    episodes: SimulatedEpisodes  # of the best policy
+    tree: PolicyTree  # its first steps
+
+
+def report_fit(data: HeldOut, board: Leaderboard, file_hash: str) -> FitReport:
+    """Simulate the best policy, and put all results together."""
+    episodes = simulate_policy(board.best.advisor, data.training, seed=board.seed)
+    return FitReport(data, board, file_hash, episodes, describe_policy(episodes, data.encoding))
+
+
+def render(report: FitReport) -> str:
+    """The page as text."""
+    data, board = report.data, report.board
+    estimator, y = board.best_candidates_estimator, np.asarray(data.test.y)
+    predicted = board.best.advisor.predict(np.asarray(data.test.x), np.asarray(data.test.available))
+    return render_page(
+        part("report.html", __package__),
+        subtitle="Which policy was chosen, how well it does, what it does first, and how far to trust it",
+        title=f"What to measure next for {data.table.target!r}, learned from {data.table.name}",
+        best=board.best.candidate.name,
+        sentences=choice_sentences(data, board),
+        leaderboard=_leaderboard(board),
+        estimate=ESTIMATES[board.common_estimator],
+        curve_estimate=ESTIMATES[estimator],
+        curves=figure_exhibit("AUROC by budget", lambda: draw_budget_curves(board, estimator), "curves"),
+        tree=report.tree,
+        steps=figure_exhibit("What is acquired when", lambda: _draw_steps(report), "steps"),
+        calibration=figure_exhibit(
+            "Calibration", lambda: draw_calibration(predicted, y, data.table.classes), "calibration"
+        ),
+        calibration_facts=_calibration_facts(predicted, y),
+        prices=_prices(data),
+        left_out=_left_out(data, board),
+        model_facts=_model_facts(report),
+        provenance=_provenance(report),
+    )
+
+
+def _draw_steps(report: FitReport) -> Figure:
+    shares = report.episodes.frequencies(report.data.encoding.action_names)
+    return draw_frequencies(shares, f"{report.board.best.candidate.name}, budget {report.data.budget:g}")
+
+
+def _leaderboard(board: Leaderboard) -> HtmlTable | None:
+    budget, rows = board.budgets[-1], []
+    for fitted in board.candidates:
+        estimated = fitted.score(budget, "dr")
+        validation = fitted.validation_score(board.ranked_by or "restricted")
+        mean_cost = fitted.score(budget, board.common_estimator, "mean_cost").estimate
+        cells = [
+            number_cell(number_text(validation.low) if validation.exists else NOTHING),
+            number_cell(score_text(estimated), tone="" if estimated.exists else "tone-near"),
+            number_cell(score_text(fitted.score(budget, "restricted"))),
+            number_cell(number_text(mean_cost, 1)),
+            number_cell(number_text(estimated.effective_rows, 0) if estimated.exists else NOTHING),
+        ]
+        rows.append([Cell(fitted.candidate.name + (" (chosen)" if fitted is board.best else "")), *cells])
+    tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", "Effective rows")
+    return html_table(("Policy", "Validation, at least", *tested), rows)
+
+
+def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
+    scores = measure(probabilities.astype(np.float64), y)
+    names = {"auroc": "AUROC", "log_loss": "Log loss", "brier": "Brier score", "ece": "Calibration error"}
+    return [Fact(name, number_text(scores[metric])) for metric, name in names.items()]
+
+
+def _prices(data: HeldOut) -> HtmlTable | None:
+    readable = np.asarray(data.problem.readable(data.training.available)).mean(axis=0)
+    rows = []
+    for action, share in zip(data.encoding.actions, readable.tolist(), strict=True):
+        price = number_cell(f"{action.price:g}", tone="tone-near" if action.price > data.budget else "")
+        columns = "itself" if action.columns == (action.name,) else names_text(action.columns, 12)
+        rows.append([Cell(action.name), price, Cell(columns, tone="words"), share_cell(share)])
+    return html_table(("Action", "Cost", "Columns", "Training rows that have it"), rows)
+
+
+def _left_out(data: HeldOut, board: Leaderboard) -> list[str]:
+    """What was not used, and what was not compared."""
+    sentences = [f"The column {name!r}: {reason}." for name, reason in data.aside.items()]
+    if data.table.unlabelled:
+        sentences.append(f"{data.table.unlabelled:,} rows without {data.table.target!r}.")
+    unaffordable = [action.name for action in data.encoding.actions if action.price > data.budget]
+    if unaffordable:
+        names = names_text(unaffordable, 10)
+        sentences.append(f"What costs more than the budget and so is never bought: {names}.")
+    if len(board.candidates) > 1:
+        sentences.append(
+            "AACO, whose model would contain the training rows themselves, and the methods of reinforcement "
+            "learning (JAFA, OL, ODIN), which take much longer: --method fits one of them."
+        )
+    sentences.append(
+        f"The {len(data.test.y):,} test rows: the model was not fitted again to all rows, so that the scores "
+        "are those of the very model that was saved."
+    )
+    return sentences
+
+
+def _model_facts(report: FitReport) -> list[Fact]:
+    data, candidate = report.data, report.board.best.candidate
+    return [
+        Fact("Policy", f"{candidate.name} (method {candidate.method}, state {candidate.state})"),
+        Fact("Target", f"{data.table.target}: {names_text(list(data.table.classes), 10)}"),
+        Fact("Budget", f"{data.budget:g} for one row"),
+        Fact("Actions", f"{len(data.encoding.actions):,}"),
+        Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
+        Fact("Restorer", restoration.get(report.board.restorer).label),
+        Fact("Effort", report.board.effort),
+    ]
+
+
+def _provenance(report: FitReport) -> list[Fact]:
+    data, fitted = report.data, report.board.candidates
+    rows = (
+        f"{len(data.training.y):,} to train on, {len(data.selection.y):,} to validate and choose with, "
+        f"{len(data.test.y):,} to test"
+    )
+    times = ", ".join(f"{duration(each.seconds)} ({each.candidate.name})" for each in fitted)
+    return [
+        Fact("Table", data.table.name),
+        Fact("SHA-256", report.file_hash),
+        Fact("Rows", rows),
+        Fact("Seed", str(report.board.seed)),
+        Fact("Fitted in", times),
+        Fact("Made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        Fact("Versions", f"ascertain {__version__}, JAX {jax.__version__}, NumPy {np.__version__}"),
+        Fact("Device", jax.devices()[0].device_kind),
+    ]

@@ -1,0 +1,138 @@
+"""Scores of a policy on rows with holes: estimated as if everything could be bought, and as they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pandas as pd
+
+from ascertain._core.padding import padded_rows, round_up
+from ascertain.errors import InputError
+from ascertain.estimator._advisor import Advisor
+from ascertain.evaluation._incomplete import METRICS, evaluate_incomplete
+from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.evaluation._rollouts import MAX_ROWS, roll_out, sample_rows
+from ascertain.predictors._predictions import predict_sets
+from ascertain.problem import Table
+
+METRIC = "auroc"
+RESAMPLES = 500
+_ROWS_AND_DRAWS = {"standard": (MAX_ROWS, 8), "low": (MAX_ROWS // 2, 4)}  # by effort
+_SHARES = ("auroc", "f1")  # negative weights may take their estimates out of 0 to 1
+
+Estimator = Literal["dr", "ipw", "restricted"]
+ESTIMATORS: tuple[Estimator, ...] = ("dr", "ipw", "restricted")  # the best first
+
+
+@dataclass(frozen=True)
+class Score:
+    """An estimate and its 95% interval; NaN where there is none."""
+
+    estimate: float
+    low: float
+    high: float
+    effective_rows: float
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an estimate."""
+        return bool(np.isfinite(self.estimate))
+
+
+def score(
+    advisor: Advisor,
+    table: Table,
+    budgets: Sequence[float],
+    estimated: Sequence[float],
+    *,
+    effort: str = "standard",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Score an advisor on rows that it was not fitted to, by every estimator.
+
+    The estimates of what the policy would reach if everything could be bought take by far the most time; they
+    are made at the budgets `estimated`. A low effort uses fewer rows, and fewer draws for each.
+
+    Returns
+    -------
+    scores
+        The columns of `ascertain.evaluate_incomplete`; and, as the estimator `restricted`, the scores of rows
+        as they are, in which the policy chooses among what a row has.
+    """
+    most_rows, draws = _ROWS_AND_DRAWS[effort]
+    rows = sample_rows(table, most_rows, seed)
+    restricted = _score_restricted(advisor, rows, budgets, resamples, seed)
+    try:
+        estimates = evaluate_incomplete(
+            advisor.policy,
+            advisor.problem,
+            rows,
+            advisor.predictor,
+            restorer=advisor.restorer,
+            protocol=advisor.protocol,
+            budgets=list(estimated),
+            draws=draws,
+            resamples=resamples,
+            seed=seed,
+        )
+    except InputError:  # too few rows have what the policy asks for, at any of the budgets
+        return restricted
+    return pd.concat([estimates, restricted], ignore_index=True)
+
+
+def find_score(scores: pd.DataFrame, budget: float, estimator: str, metric: str = METRIC) -> Score:
+    """One of the scores that `score` returned; NaN if it is not among them."""
+    wanted = (scores["estimator"] == estimator) & (scores["metric"] == metric)
+    found = scores[wanted & np.isclose(scores["budget"], budget)]
+    if found.empty:
+        return Score(np.nan, np.nan, np.nan, np.nan)
+    values = found.iloc[0][["estimate", "low", "high"]].to_numpy(np.float64)
+    if metric in _SHARES:
+        values = np.clip(values, 0.0, 1.0)
+    estimate, low, high = values.tolist()
+    return Score(estimate, low, high, effective_rows=float(found["effective_rows"].iloc[0]))
+
+
+def _score_restricted(
+    advisor: Advisor, table: Table, budgets: Sequence[float], resamples: int, seed: int
+) -> pd.DataFrame:
+    """Score rows as they are, in the columns of `evaluate_incomplete`."""
+    n_rows = len(table.y)
+    # Repeated up to a power of two, so that validation and test rows may share a compiled program.
+    rows = table.take(jnp.asarray(padded_rows(n_rows, round_up(n_rows))))
+    reached = roll_out(
+        jr.key(seed), advisor.policy, advisor.problem, rows, list(budgets), protocol=advisor.protocol
+    )
+    predictions = predict_sets(advisor.predictor, advisor.problem, rows, reached.acquired)
+    probabilities, acquired, spent, forced = (
+        np.asarray(values, np.float64)[:, :n_rows]
+        for values in (predictions, reached.acquired, reached.spent, reached.forced_stop)
+    )
+    frames = []
+    for place, budget in enumerate(budgets):
+        sample = WeightedPredictions(
+            row=np.arange(n_rows),
+            weight=np.ones(n_rows),
+            probabilities=probabilities[place],
+            y=np.asarray(table.y),
+            amounts={
+                "mean_cost": spent[place],
+                "mean_acquisitions": acquired[place].sum(axis=1),
+                "forced_stop_rate": forced[place],
+            },
+        )
+        estimate = sample.scores()
+        low, high = bootstrap_intervals(sample, n_rows, resamples=resamples, level=0.95, seed=seed)
+        frame = pd.DataFrame({"estimate": estimate, "low": low, "high": high}, index=list(METRICS))
+        frames.append(frame.rename_axis("metric").reset_index().assign(budget=float(budget)))
+    return pd.concat(frames, ignore_index=True).assign(
+        estimator="restricted",
+        effective_rows=float(n_rows),
+        followed_rows=n_rows,
+        n_rows=n_rows,
+        reason="",
+    )

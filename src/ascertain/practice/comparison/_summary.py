@@ -1,0 +1,107 @@
+"""The result of a comparison in sentences, for the page and for the terminal."""
+
+from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
+from ascertain.practice.comparison._held_out import HeldOut
+from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._scoring import Estimator, Score
+from ascertain.reporting._text import counted, joined
+
+ESTIMATES: dict[Estimator, str] = {
+    "dr": "doubly robust estimate",
+    "ipw": "estimate by inverse probability weights",
+    "restricted": "rows as they are",
+}
+_RESTRICTED = (
+    "Too few rows have what the policies choose, so some of this is about rows as they are, where a policy "
+    "must choose among what a row happens to have. Such a score may be too low or too high for a policy that "
+    "can buy everything."
+)
+
+
+def score_text(score: Score) -> str:
+    """Write an estimate with its interval."""
+    if score.exists:
+        return f"{score.estimate:.3f} ({score.low:.3f} to {score.high:.3f})"
+    rows = score.effective_rows
+    return f"too few rows ({rows:.0f})" if rows == rows else "too few rows"
+
+
+def choice_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
+    """What was chosen, how, what it reaches, and whether it is better than one panel for all."""
+    sentences = [*_choice(data, board), _result(board), *_against_panel(board)]
+    if "restricted" in (board.ranked_by, board.common_estimator, board.best_candidates_estimator):
+        sentences.append(_RESTRICTED)
+    return [sentence[0].upper() + sentence[1:] for sentence in sentences]
+
+
+def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
+    if len(board.candidates) == 1:
+        return []
+    best, rows = board.best, counted(len(data.selection.y), "validation row")
+    if board.ranked_by is None:
+        return [f"The {rows} do not allow any comparison, so {best.candidate.name}, the first, was taken."]
+    low = best.validation_score(board.ranked_by).low
+    tested = counted(int(best.test_scores["n_rows"].max()), "test row")
+    chosen = (
+        f"{best.candidate.name} was chosen on {rows}: its AUROC at a budget of {data.budget:g} is at least "
+        f"{low:.3f} there (lower end of the 95% interval, {ESTIMATES[board.ranked_by]}), the highest of all. "
+        f"All scores reported here are from other rows: {tested} that were used neither for training nor for "
+        "choosing."
+    )
+    unscored = _without_estimate(board)
+    if not unscored:
+        return [chosen]
+    return [
+        chosen,
+        f"{joined(unscored)} could not be chosen: in fewer than {LEAST_EFFECTIVE_ROWS} rows (of equal "
+        "weight) was everything measured that such a policy asks for, so its score cannot be estimated.",
+    ]
+
+
+def _without_estimate(board: Leaderboard) -> list[str]:
+    """Names of the candidates without the estimate by which the others are ranked."""
+    if board.ranked_by is None:
+        return []
+    return [
+        each.candidate.name for each in board.candidates if not each.validation_score(board.ranked_by).exists
+    ]
+
+
+def _result(board: Leaderboard) -> str:
+    best, budget, estimator = board.best, board.budgets[-1], board.best_candidates_estimator
+    meaning = "on rows as they are"
+    if estimator != "restricted":
+        meaning = f"an estimate of what it would reach if everything could be bought ({ESTIMATES[estimator]})"
+    return (
+        f"On test rows its AUROC is {score_text(best.score(budget, estimator))}, for "
+        f"{best.score(budget, estimator, 'mean_cost').estimate:.3g} spent on average: {meaning}. Buying "
+        f"nothing gives {score_text(best.score(0.0, 'restricted'))}."
+    )
+
+
+def _against_panel(board: Leaderboard) -> list[str]:
+    """How the best compares with the same panel for everybody, where scores allow a comparison."""
+    panels = [each for each in board.candidates if each.candidate.method == "static"]
+    if not panels or len(board.candidates) == 1:
+        return []
+    if board.best in panels:
+        if board.ranked_by is None or _without_estimate(board):
+            return []
+        return [
+            "None of the policies that adapt to a case did better on the validation rows: as far as these "
+            "rows show, the same panel for everybody is enough here."
+        ]
+    estimator = board.common_estimator
+    ours, theirs = (each.score(board.budgets[-1], estimator) for each in (board.best, panels[0]))
+    if not (ours.exists and theirs.exists):
+        return []
+    verdict = "the intervals do not overlap"
+    if not (ours.low > theirs.high or theirs.low > ours.high):
+        verdict = (
+            "the intervals overlap, so these test rows do not show that a policy is better than one panel "
+            "for all"
+        )
+    return [
+        f"The same panel for everybody reaches {score_text(theirs)} against {score_text(ours)} "
+        f"({ESTIMATES[estimator]}): {verdict}."
+    ]

@@ -1,0 +1,94 @@
+"""All findings about a user's table, as data."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+from ascertain.missingness import Diagnosis
+from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
+from ascertain.practice.diagnosis._holes import Holes, find_holes
+from ascertain.practice.diagnosis._profile import TableProfile, profile
+from ascertain.practice.diagnosis._support import Support, find_support
+from ascertain.tables._reading import UserTable, encode
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that was found about a table."""
+
+    table: TableProfile
+    holes: Holes
+    support: Support
+    routes: FixedRoutes | str  # or why there are none
+
+    def to_json(self) -> dict[str, Any]:
+        """The findings as plain data; what could not be computed is None."""
+        content = dataclasses.asdict(self)
+        content["holes"]["against_mcar"] = self.holes.against_mcar
+        if isinstance(self.routes, str):
+            content["routes"] = {"not_computed": self.routes}
+        return dict(_plain(content))
+
+
+def diagnose_table(
+    table: UserTable,
+    *,
+    costs: Mapping[str, float] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    known: Sequence[str] = (),
+    budget: float | None = None,
+) -> tuple[Findings, Diagnosis]:
+    """Look at a table before learning from it; the second part is for drawing its holes.
+
+    Parameters
+    ----------
+    table
+        The table.
+    costs, groups, known
+        As for `ascertain.tables._reading.encode`: prices, panels, and columns that are not acquired.
+    budget
+        How much may be spent on an instance; None for any amount.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> columns = pd.DataFrame({"a": [1.0, 2, 3, np.nan] * 10, "b": [5.0, np.nan, 7, 9] * 10})
+    >>> table = UserTable("mine.csv", columns, "sick", ("no", "yes"), np.arange(40) % 2, unlabelled=0)
+    >>> findings, _ = diagnose_table(table, budget=1)
+    >>> findings.support.complete, findings.holes.rate
+    (20, 0.25)
+    """
+    encoding, aside = encode(table, costs=costs, groups=groups, known=known)
+    usable = table.columns.drop(columns=list(aside))
+    x, available = encoding.transform(usable)
+    problem = encoding.problem(budget, table.classes)
+    readable = np.asarray(problem.readable(jnp.asarray(available)))
+    prices = np.array([action.price for action in encoding.actions])
+    # The features of the columns only, and which cells were filled: known columns always count as available.
+    owners = [column.name for column in encoding.columns for _ in column.features]
+    values = x[:, : len(owners)].astype(np.float64)
+    measured = available[:, : len(owners)] & usable[owners].notna().to_numpy()
+    # Thousands of small matrix products: threads that wait for each other take three times as long.
+    with threadpool_limits(1):
+        holes, drawing = find_holes(encoding, values, measured, readable, table.y, table.classes)
+        findings = Findings(
+            table=profile(table, encoding, aside, values, measured),
+            holes=holes,
+            support=find_support(readable, encoding.action_names, prices, budget, table.y, table.classes),
+            routes=find_routes(x.astype(np.float64), available, table.y, problem),
+        )
+    return findings, drawing
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,298 @@
+"""Recommendations in plain words: each is a small rule over the findings that cites their numbers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ascertain.practice._formatting import expected_text, p_text, percent_text
+from ascertain.practice.diagnosis._findings import Findings
+from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
+from ascertain.practice.diagnosis._holes import Holes
+from ascertain.practice.diagnosis._profile import FEWEST_PER_CLASS
+from ascertain.practice.diagnosis._support import Support
+from ascertain.reporting._text import counted, joined
+
+# A share among 100 rows is known to within 10 percentage points, among 25 to within 20 (95%, at worst).
+ENOUGH = 100
+SCARCE = 25
+MOSTLY_COMPLETE = 0.9  # of the rows: dropping the others loses little
+_MOST_NAMES = 5
+_MOST_NOISE = 0.05  # with which a small difference can be called small
+_LITTLE_SENSITIVITY = 0.02  # of macro-F1 between the best fixed route and an average one
+
+Kind = Literal["do", "care", "limit"]
+Treatment = Literal["complete", "complete rows", "restricted", "restored"]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Something to do (`do`), to be careful about (`care`) or not to conclude (`limit`)."""
+
+    kind: Kind
+    title: str
+    text: str
+
+
+def recommend(findings: Findings) -> list[Recommendation]:
+    """All recommendations that the findings call for: what to do first, then what to be careful about."""
+    support, holes = findings.support, findings.holes
+    found = [
+        on_treatment(support, holes),
+        *on_training(support, holes),
+        *on_rows(support, holes, findings.table.classes),
+        *on_missingness(holes),
+        *on_routes(findings.routes),
+    ]
+    return sorted(found, key=lambda each: ("do", "care", "limit").index(each.kind))
+
+
+def choose_treatment(support: Support, holes: Holes) -> Treatment:
+    """Choose how to treat the holes.
+
+    Without holes nothing needs to be done. A single acquisition is valued correctly by restricted training
+    (proposition 1). Where nearly all rows are complete, these suffice. Otherwise restoration needs rows that
+    support the steps within the budget, and filtering rows that have every action (theorem 1).
+    """
+    if holes.rate == 0:
+        return "complete"
+    if support.steps.most == 1:
+        return "restricted"
+    enough = min(support.complete_by_class.values()) >= ENOUGH
+    return "complete rows" if enough and support.complete >= MOSTLY_COMPLETE * support.rows else "restored"
+
+
+def on_treatment(support: Support, holes: Holes) -> Recommendation:
+    """Which treatment to use, and why."""
+    match choose_treatment(support, holes):
+        case "complete":
+            title = "Train on the table as it is"
+            text = "No action is missing from any row: all treatments are the same here, and nothing is lost."
+        case "restricted":
+            title = "Train restricted"
+            text = (
+                "The budget buys one acquisition. If values are missing completely at random, holes leave "
+                "the value of a single acquisition as it is (proposition 1 of the paper), so nothing must be "
+                "filled in: train 'restricted', where a row's missing actions cannot be chosen."
+            )
+        case "complete rows":
+            title = "Train on the complete rows"
+            share = percent_text(support.complete / support.rows)
+            text = (
+                f"{support.complete:,} of {support.rows:,} rows ({share}) have all actions. Dropping the "
+                "others loses little and invents nothing. Look at which rows you drop: those with holes may "
+                "differ from the rest."
+            )
+        case "restored":
+            title = "Train restored, and compare with restricted"
+            text = (
+                f"The budget buys {_steps_text(support)}. A given path of {support.steps.typical} is "
+                f"supported by {counted(support.paths.median, 'row')} of your table (median over random "
+                f"paths; {support.paths.low:,} to {support.paths.high:,} for the middle 80%), all "
+                f"{support.actions} actions together by {counted(support.complete, 'row')}. Restoration "
+                "learns from the former, filtering from the latter alone, and restricted training "
+                "undervalues first steps whose sequels are missing. Train 'restored', and 'restricted' "
+                "beside it: restoration does not always help, and scores on held-out rows show which is "
+                "better here."
+            )
+    return Recommendation("do", title, text)
+
+
+def on_training(support: Support, holes: Holes) -> Iterator[Recommendation]:
+    """Whether the policy should see which actions a row has, and whether complete rows suffice."""
+    if holes.rate == 0:
+        return
+    treatment = choose_treatment(support, holes)
+    text = (
+        "On restored or complete rows every action can be chosen, so the mask m adds nothing to the state s. "
+    )
+    if treatment == "restricted":
+        text = (
+            "A single acquisition is worth the same whatever else a row lacks, if values are missing "
+            "completely at random; so the policy need not see the mask m, which (s, m) would."
+        )
+    elif support.complete >= ENOUGH and min(support.complete_by_class.values()) >= SCARCE:
+        text += (
+            "If you train restricted, try (s, m) as well: in use nothing is missing, and there are "
+            f"{support.complete:,} complete rows from which to learn what to do then."
+        )
+    else:
+        text += (
+            "If you train restricted, (s, m) learns what to do in use, where nothing is missing, from "
+            f"{counted(support.complete, 'complete row')} only, and (s) mixes rows with different holes. No "
+            "method cures that; more complete rows or restoration do."
+        )
+    yield Recommendation("do", "Use the state (s)", text)
+    if treatment != "complete rows":
+        expected = expected_text(support.expected_complete)
+        text = (
+            f"Dropping rows with holes leaves {support.complete:,} of {support.rows:,} (independent holes "
+            f"would leave {support.rows:,} * (1 - {holes.rate:.2f})^{support.actions} = {expected})."
+        )
+        if support.complete and holes.against_mcar:
+            text += " They are not a random part of the table: missingness is associated with what is in it."
+        yield Recommendation("care", "Do not keep complete rows only", text)
+
+
+def on_rows(support: Support, holes: Holes, classes: dict[str, int]) -> Iterator[Recommendation]:
+    """Actions, classes, paths and pairs of actions with too few rows."""
+    if support.unaffordable:
+        named = _first_of([repr(name) for name in support.unaffordable])
+        yield Recommendation(
+            "do",
+            "Leave out what the budget can never buy",
+            f"These cost more than the budget: {named}. Without them {support.complete_affordable:,} of "
+            f"{support.rows:,} rows are complete, instead of {support.complete:,}.",
+        )
+    few = {name: count for name, count in classes.items() if count < SCARCE}
+    if few:
+        tiny = min(few.values()) < FEWEST_PER_CLASS
+        what = (
+            "cannot even be split into rows to learn from and rows to check with" if tiny else "are too few"
+        )
+        yield Recommendation(
+            "care",
+            "Too few rows of a class",
+            f"The rows of {_first_of(_with_counts(few))} {what}: a share among {SCARCE} rows is known to "
+            "within 20 percentage points at best. Merge classes or collect more before trusting any policy.",
+        )
+    rarest = support.paths_rarest_class.median
+    if support.paths.median < ENOUGH or rarest < SCARCE:
+        yield Recommendation(
+            "care",
+            "Few rows support whole paths",
+            f"A path within the budget is supported by {counted(support.paths.median, 'row')} (median), of "
+            f"the class {support.rarest_class!r} by {rarest:,}; no row at all supports "
+            f"{percent_text(support.unsupported_paths)} of the paths. What a policy learns of such paths is "
+            "what the restorer makes up. A smaller budget, fewer candidate actions, or a fixed set of "
+            "actions needs less.",
+        )
+    measured = {name: round((1 - missing) * support.rows) for name, missing in holes.missing.items()}
+    rare = {
+        name: count for count, name in sorted((n, name) for name, n in measured.items()) if count < ENOUGH
+    }
+    if rare:
+        yield Recommendation(
+            "care",
+            "Actions that are hardly ever measured",
+            f"Hardly any row has {_first_of(_with_counts(rare))}. Nothing reliable can be learned of their "
+            "worth; leave them out, or measure them on purpose in a sample.",
+        )
+    if support.pairs_apart:
+        named = _first_of([f"{one!r} with {other!r}" for one, other in support.pairs_apart])
+        yield Recommendation(
+            "care",
+            "Actions that are never measured together",
+            f"No row has {named}. How such values depend on each other is nowhere in the table, so a "
+            "restorer can only treat them as unrelated given the rest.",
+        )
+
+
+def on_missingness(holes: Holes) -> Iterator[Recommendation]:
+    """What the signs about the mechanism mean, and what no table can show."""
+    if holes.rate == 0:
+        return
+    if holes.label_signs:
+        sign = holes.label_signs[0]
+        shares = [f"{percent_text(share)} of {name!r}" for name, share in list(sign.measured.items())[:4]]
+        yield Recommendation(
+            "care",
+            "What was measured tells the class",
+            f"{len(holes.label_signs)} of {counted(holes.label_comparisons, 'action')} were measured more "
+            f"often in some classes, most of all {sign.action!r} (in {joined(shares)}). A predictor that "
+            "reads which tests were ordered profits from the habits of whoever ordered them; when the policy "
+            "does the ordering, that is gone. Restore with a restorer that knows the label, and judge "
+            "policies by values, not by presence.",
+        )
+    if holes.against_mcar:
+        yield Recommendation(
+            "care",
+            "Values are not missing completely at random",
+            f"{_signs_text(holes)} The paper's theorem assumes otherwise, so take its numbers as a guide. "
+            "Restoration remains sound as long as what decides about a measurement is in the table (missing "
+            "at random): keep such columns, even if nobody would buy them.",
+        )
+    else:
+        yield Recommendation(
+            "limit",
+            "No sign against chance is no proof of chance",
+            "Nothing in the table speaks against values that are missing completely at random. Weak "
+            "dependence would not show, and dependence on the missing values themselves cannot show.",
+        )
+    yield Recommendation(
+        "limit",
+        "Nobody can see the missing values",
+        "Whether a value is missing because of what it would have been (missing not at random) cannot be "
+        "told from any table, this one included. Ask the people who ordered the tests.",
+    )
+    yield Recommendation(
+        "limit",
+        "A test that is rarely ordered is not a useless test",
+        "Shares of missing cells say what was ordered, not what is worth ordering. And scores on the rows "
+        "that happen to have what a policy asks for are not its scores on everybody.",
+    )
+
+
+def on_routes(routes: FixedRoutes | str) -> Iterator[Recommendation]:
+    """Whether it matters what is bought, where that was computed."""
+    if isinstance(routes, str):
+        return
+    title = "Try a fixed set of actions first"
+    best = joined([repr(name) for name in routes.best[:8]])
+    if routes.sensitivity < _LITTLE_SENSITIVITY and routes.noise <= _MOST_NOISE:
+        text = (
+            "it hardly matters what is bought. Holes are then less likely to do damage, and a fixed set may "
+            "be enough."
+        )
+    elif routes.sensitivity < routes.noise:
+        text = (
+            f"so few rows do not show that it matters what is bought. Take a fixed set, such as {best}, as "
+            "the yardstick for any policy."
+        )
+    else:
+        title = "Beat the best fixed set"
+        text = f"it matters what is bought. A policy is worth its trouble if it beats the set {best}."
+    rows = "complete rows" if routes.scored_on == "complete" else "rows with filled holes"
+    yield Recommendation(
+        "do",
+        title,
+        f"The best of {routes.routes:,} fixed sets within the budget scores {routes.best_score:.2f} "
+        f"(macro-F1), an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}: "
+        f"{text} One split, {routes.checked_on:,} {rows}: take differences below {routes.noise:.2f} for "
+        "noise.",
+    )
+
+
+def _signs_text(holes: Holes) -> str:
+    parts = []
+    if holes.label_signs:
+        parts.append(
+            f"the missingness of {counted(len(holes.label_signs), 'action')} is associated with the class"
+        )
+    if holes.value_signs:
+        sign = holes.value_signs[0]
+        larger = "larger" if sign.auroc > 0.5 else "smaller"
+        parts.append(
+            f"the missingness of {counted(len(holes.value_signs), 'action')} is associated with other "
+            f"columns' values (rows without {sign.action!r} have {larger} values of {sign.feature!r}, AUROC "
+            f"{max(sign.auroc, 1 - sign.auroc):.2f})"
+        )
+    if holes.little is not None:
+        parts.append(f"Little's test has {p_text(holes.little.p_value)}")
+    text = joined(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _steps_text(support: Support) -> str:
+    steps = support.steps
+    if steps.fewest == steps.most:
+        return counted(steps.most, "acquisition")
+    return f"{steps.fewest} to {steps.most} acquisitions, typically {steps.typical}"
+
+
+def _with_counts(counts: dict[str, int]) -> list[str]:
+    return [f"{name!r} ({counted(count, 'row')})" for name, count in counts.items()]
+
+
+def _first_of(items: list[str]) -> str:
+    more = f", and {len(items) - _MOST_NAMES} more" if len(items) > _MOST_NAMES else ""
+    return joined(items[:_MOST_NAMES]) + more

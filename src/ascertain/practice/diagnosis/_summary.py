@@ -1,0 +1,135 @@
+"""The findings as labelled facts and sentences, for the page and for the terminal."""
+
+from ascertain.practice._formatting import expected_text, names_text, p_text
+from ascertain.practice.diagnosis._findings import Findings
+from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
+from ascertain.practice.diagnosis._holes import LEVEL, Holes
+from ascertain.practice.diagnosis._profile import TableProfile
+from ascertain.practice.diagnosis._support import Spread, Support
+from ascertain.reporting._tables import NOTHING, Fact
+from ascertain.reporting._text import counted, joined
+
+
+def table_facts(table: TableProfile) -> list[Fact]:
+    """What the table is."""
+    classes = [f"{name!r} {count:,} ({count / table.rows:.1%})" for name, count in table.classes.items()]
+    aside = [column.name for column in table.columns if column.kind == "set aside"]
+    return [
+        Fact("Rows", f"{table.rows:,}"),
+        Fact("Target", f"{table.target}: {names_text(classes, 10)}"),
+        Fact("Columns", f"{len(table.columns):,} besides the target"),
+        *([Fact("Set aside", names_text(aside, 10))] if aside else []),
+    ]
+
+
+def holes_facts(findings: Findings) -> list[Fact]:
+    """What is missing."""
+    holes, support = findings.holes, findings.support
+    return [
+        Fact("Actions", f"{support.actions:,} that can be bought"),
+        Fact("Missing", f"{holes.rate:.1%} of them, averaged over rows and actions (p)"),
+        Fact("Complete rows", f"{support.complete:,} of {support.rows:,}"),
+        Fact("Patterns", f"{holes.patterns:,} different combinations of missing actions"),
+    ]
+
+
+def signs_sentences(holes: Holes) -> list[str]:
+    """What missingness is associated with, and how far one may conclude from that."""
+    if holes.rate == 0:
+        return ["Nothing is missing."]
+    if holes.little is None:
+        little = "Little's test cannot be computed: there are too few different patterns of holes."
+    else:
+        meaning = (
+            "rows with different holes differ in their values by more than chance explains, so values are "
+            "not missing completely at random"
+            if holes.little.p_value < LEVEL
+            else "it finds no difference between rows with different holes, which proves nothing"
+        )
+        little = (
+            f"Little's test of 'missing completely at random', on the ranks of {holes.little.rows:,} rows, "
+            f"has {p_text(holes.little.p_value)} (chi-square {holes.little.statistic:,.0f} on "
+            f"{holes.little.degrees_of_freedom:,}): {meaning}. The test assumes that columns are jointly "
+            "normal."
+        )
+    return [
+        f"{len(holes.label_signs)} of {counted(holes.label_comparisons, 'action')} with holes are measured "
+        "more often in some classes than in others (chi-square test).",
+        f"The missingness of {counted(len(holes.value_signs), 'action')} is associated with the values of "
+        f"some other column ({holes.value_comparisons:,} pairs compared by rank-sum tests, among rows that "
+        "have the other value).",
+        little,
+        f"Tests of each kind together err with a probability of at most {LEVEL:g}. Neither they nor any "
+        "other test can see whether values are missing because of what they are.",
+    ]
+
+
+def support_sentence(findings: Findings) -> str:
+    """Theorem 1 in the table's numbers."""
+    support, rate = findings.support, findings.holes.rate
+    b, d, n = support.steps.typical, support.actions, support.rows
+    return (
+        f"With n = {n:,} rows, a share of p = {rate:.2f} missing, b = {b} acquisitions and d = {d} actions, "
+        f"independent holes would leave n (1 - p)^b = {expected_text(support.expected_path)} rows for a path "
+        f"of b actions and n (1 - p)^d = {expected_text(support.expected_complete)} complete rows (the "
+        "paper's theorem 1: restoration needs the first number to be large, filtering the second). Real "
+        "holes are not independent: in the table itself a random path within the budget has "
+        f"{support.paths.median:,} rows (median), and {counted(support.complete, 'row')} "
+        f"{'is' if support.complete == 1 else 'are'} complete."
+    )
+
+
+def support_facts(support: Support) -> list[Fact]:
+    """What the budget buys, and how many rows support it."""
+    steps = support.steps
+    budget = "none given; everything can be bought" if support.budget is None else f"{support.budget:g}"
+    complete = [f"{name!r} {count:,}" for name, count in support.complete_by_class.items()]
+    apart = [f"{one} with {other}" for one, other in support.pairs_apart]
+    return [
+        Fact("Budget", budget),
+        Fact(
+            "Acquisitions",
+            f"typically {steps.typical} (random order); {steps.fewest} with the most expensive first, "
+            f"{steps.most} with the cheapest first; budget / mean cost = {steps.at_mean_cost:.1f}",
+        ),
+        Fact(
+            "Rows for a path",
+            f"{_spread_text(support.paths)}; {support.unsupported_paths:.1%} of the paths have none",
+        ),
+        Fact(
+            f"Of class {support.rarest_class!r}",
+            f"{_spread_text(support.paths_rarest_class)} (the rarest class)",
+        ),
+        Fact("Complete rows", f"{support.complete:,}: {names_text(complete, 10)}"),
+        *([Fact("Never together", names_text(apart, 8))] if apart else []),
+    ]
+
+
+def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
+    """What fixed sets of actions achieve; nothing where that was not computed."""
+    if isinstance(routes, str):
+        return []
+    overlap = (
+        NOTHING if routes.overlap is None else f"{routes.overlap:.3f} between sets, weighted by their gain"
+    )
+    scored = (
+        "complete rows, which may differ from the others"
+        if routes.scored_on == "complete"
+        else "rows whose holes were filled from the nearest other row, without looking at the label; this "
+        "understates actions that are rarely measured"
+    )
+    return [
+        Fact("Best fixed set", f"{joined(list(routes.best))}: macro-F1 {routes.best_score:.3f}"),
+        Fact(
+            "Average set",
+            f"{routes.mean_score:.3f} over {routes.routes:,} random sets; the best gains "
+            f"{routes.sensitivity:+.3f} (route sensitivity)",
+        ),
+        Fact("No acquisition", f"{routes.no_acquisition:.3f}"),
+        Fact("Overlap", overlap),
+        Fact("Scored on", f"{routes.chosen_on:,} rows to choose, {routes.checked_on:,} to check: {scored}"),
+    ]
+
+
+def _spread_text(spread: Spread) -> str:
+    return f"median {spread.median:,}, middle 80% {spread.low:,} to {spread.high:,}"

@@ -1,0 +1,204 @@
+"""The pieces of work behind a policy, each with an identity of its own.
+
+A job is one stage for one training set: the fixed predictor of a split, a mask, a shared model, a restored
+table, a method's pretraining, or a cell itself (a policy, fitted and evaluated). Its identity is what its
+random key and its place in a store come from. Jobs that two cells need are one job.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt32
+
+from ascertain import methods, predictors, restoration
+from ascertain.datasets._dataset import Dataset
+from ascertain.errors import InputError
+from ascertain.protocol import PAPER, Protocol
+from ascertain.recipe._keys import key_data
+from ascertain.recipe._presets import Changes, method_settings, predictor_settings, restorer_settings
+from ascertain.registry import NoSettings, SharedModel
+
+SCHEMA = 1  # of stores; enters every identity
+
+IDENTITY = ("dataset", "method", "state", "treatment", "restorer", "mechanism", "rate", "split")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One piece of work; what does not apply to its stage is empty."""
+
+    stage: str  # `predictor`, `mask`, a shared model's name, `restore`, `pretrain`, `fit` or `routes`
+    dataset: str
+    split: int
+    treatment: str = ""
+    restorer: str = ""
+    mechanism: str = ""
+    rate: float = 0.0
+    method: str = ""
+    state: str = ""
+    seed: int = 0
+    settings: Any = None
+    content: str = ""  # a digest of data, problem, protocol and everything else that the result depends on
+    needs: tuple["Job", ...] = ()
+    predictor: str = ""  # by name, for the job that fits it
+    shared: SharedModel | None = None  # for the job that fits it
+
+    @cached_property
+    def id(self) -> str:
+        """A name for the store: readable, and different for whatever would give a different result."""
+        label = f"{self.method}-{self.state}" if self.method else self.stage
+        holes = f"{self.mechanism}-{self.rate:g}" if self.mechanism else ""
+        data = f"{self.treatment}-{self.restorer}".strip("-")
+        return "_".join(
+            part for part in (label, self.dataset, holes, data, str(self.split), self._digest) if part
+        )
+
+    @property
+    def key(self) -> UInt32[np.ndarray, " 2"]:
+        """The data of its random key: not made of its settings, nor of the other jobs."""
+        return key_data(self.stage, seed=self.seed, **self.identity())
+
+    def identity(self) -> dict[str, Any]:
+        """What distinguishes it in tables."""
+        return {name: getattr(self, name) for name in IDENTITY}
+
+    def needed(self, stage: str) -> "Job | None":
+        """The job of a stage that it directly needs, if it needs one."""
+        return next((job for job in self.needs if job.stage == stage), None)
+
+    @property
+    def begins_with(self) -> "Job | None":
+        """The job whose model it begins with: a shared one, or a method's pretraining."""
+        return next((job for job in self.needs if job.shared is not None or job.stage == "pretrain"), None)
+
+    @cached_property
+    def _digest(self) -> str:
+        own = [SCHEMA, self.stage, *self.identity().values(), self.seed, repr(self.settings), self.content]
+        text = json.dumps(own + [job.id for job in self.needs])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a policy is trained on: a treatment, and what made and filled the holes."""
+
+    treatment: str = "complete"
+    mechanism: str = ""  # empty: only the dataset's own holes
+    rate: float = 0.0
+    restorer: str = ""
+
+
+class SplitJobs:
+    """Makes the jobs about one split of a dataset.
+
+    Parameters
+    ----------
+    dataset
+        The data, at the budget that policies are trained for.
+    split
+        Its number.
+    content
+        A digest of everything that comes with the split.
+    protocol
+        How to read the paper.
+    seed
+        Enters every random key.
+    settings
+        Changes of settings by part: a method, a restorer, a shared model, or `predictor`.
+    predictor
+        The fixed predictor by name.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        split: int,
+        content: str,
+        protocol: Protocol = PAPER,
+        seed: int = 0,
+        settings: Mapping[str, Changes] | None = None,
+        predictor: str = "mlp",
+    ):
+        self.dataset, self.split, self.protocol, self.seed = dataset, split, protocol, seed
+        self.changes = settings or {}
+        # Results depend on the protocol in more places than one, so any change of it makes other jobs.
+        self.content = f"{content} {protocol}" + ("" if predictor == "mlp" else f" {predictor}")
+        if predictors.get(predictor).on_host:
+            raise InputError(
+                f"the predictor {predictor!r} runs on the host; policies are compiled together with their "
+                "predictor, so name one that is written in JAX, such as 'mlp'"
+            )
+        own = predictor_settings(dataset, predictor, self.changes.get("predictor"))
+        self.predictor = self.job("predictor", settings=own, predictor=predictor)
+
+    def cell(self, method: str, state: str, data: TrainingData) -> Job:
+        """The job of a policy, with all that it needs."""
+        found, made = methods.get(method), self._made(data)
+        found.check_state(state)
+        needs, shared = [self.predictor], None
+        if found.shares is not None:
+            shared = self._shared_settings(found.shares)
+            needs.append(self._share(data, made, found.shares, shared))
+        settings = method_settings(method, self.dataset, self.protocol, self.changes.get(method), shared)
+        if found.pretrain is not None and found.shares is None:
+            needs.append(self._on(data, made, "pretrain", method=method, settings=settings))
+        return self._on(data, made, "fit", method=method, state=state, settings=settings, needs=tuple(needs))
+
+    def routes(self) -> Job:
+        """The job that measures fixed routes."""
+        return self.job("routes", needs=(self.predictor,))
+
+    def job(self, stage: str, **own: Any) -> Job:
+        """A job of this split."""
+        return Job(stage, self.dataset.name, self.split, seed=self.seed, content=self.content, **own)
+
+    def _made(self, data: TrainingData) -> Job | None:
+        """The job that makes the training set; None for the dataset's own rows."""
+        mask = self.job("mask", mechanism=data.mechanism, rate=data.rate) if data.mechanism else None
+        if data.treatment != "restored":
+            return mask
+        part = restoration.get(data.restorer)
+        before = replace(data, treatment="restricted", restorer="")
+        needs: tuple[Job, ...] = () if mask is None else (mask,)
+        settings = None
+        if part.shares is not None:
+            shared = self._shared_settings(part.shares)
+            needs += (self._share(before, mask, part.shares, shared),)
+        elif not isinstance(part.settings(), NoSettings):
+            settings = restorer_settings(data.restorer, self.dataset, self.changes.get(data.restorer))
+        own = {"treatment": "restored", "restorer": data.restorer, "settings": settings}
+        return self.job("restore", mechanism=data.mechanism, rate=data.rate, needs=needs, **own)
+
+    def _share(self, data: TrainingData, made: Job | None, model: SharedModel, settings: Any) -> Job:
+        return self._on(data, made, model.name, settings=settings, shared=model)
+
+    def _shared_settings(self, model: SharedModel) -> Any:
+        name = model.settings_name
+        return restorer_settings(name, self.dataset, self.changes.get(name))
+
+    def _on(
+        self, data: TrainingData, made: Job | None, stage: str, needs: tuple[Job, ...] = (), **own: Any
+    ) -> Job:
+        """A job about a training set."""
+        where = {name: getattr(data, name) for name in ("treatment", "restorer", "mechanism", "rate")}
+        return self.job(stage, needs=needs if made is None else (made, *needs), **where, **own)
+
+
+def in_order(wanted: Iterable[Job]) -> list[Job]:
+    """Jobs and all that they need, each once, after those that it needs."""
+    found: dict[str, Job] = {}
+
+    def visit(job: Job) -> None:
+        if job.id not in found:
+            for need in job.needs:
+                visit(need)
+            found[job.id] = job
+
+    for job in wanted:
+        visit(job)
+    return list(found.values())

@@ -1,0 +1,209 @@
+"""What jobs take: datasets, splits and earlier results, as arrays on the host."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ascertain.datasets._dataset import Dataset
+from ascertain.evaluation import _rollouts as rollouts
+from ascertain.problem import Problem, Table
+from ascertain.protocol import Protocol
+from ascertain.recipe._jobs import Job
+from ascertain.recipe._programs import result_like, shape_key
+from ascertain.recipe._stages import Inputs, Masks, Stage, Values
+
+Load = Callable[[Job], Any]  # reads an earlier job's result
+Scored = Literal["valid", "test"]
+
+
+class PreparedSplit(NamedTuple):
+    """A split, with NumPy's arrays."""
+
+    train: Table
+    valid: Table
+    scored: Table  # the rows that policies are evaluated on
+
+
+class Materials:
+    """Datasets, and what each job about them takes.
+
+    Parameters
+    ----------
+    datasets
+        By name, each at the budget that policies are trained for.
+    protocol
+        How to read the paper.
+    width
+        Replicates per program.
+    scored
+        Whether policies are evaluated on validation rows or on test rows. Where a dataset has holes of its
+        own, it is always on test rows, by estimates (`evaluate_incomplete`).
+    keep_policies
+        Whether cells result in policies too.
+    """
+
+    def __init__(
+        self,
+        datasets: Mapping[str, Dataset],
+        protocol: Protocol,
+        width: int = 1,
+        scored: Scored = "valid",
+        keep_policies: bool = False,
+    ):
+        self.datasets, self.protocol, self.width = datasets, protocol, width
+        self.scored, self.keep_policies = scored, keep_policies
+        self.part = lru_cache(maxsize=64)(self._part)
+        self._complete = {name: each.complete for name, each in datasets.items()}
+        self._problems = {
+            name: jax.tree.map(np.asarray, each.problem.without_names()) for name, each in datasets.items()
+        }
+        self._likes: dict[Any, Any] = {}
+        self._stages: dict[Any, Stage] = {}
+        self._shapes = lru_cache(maxsize=None)(self._shapes_of_split)
+        self._lock = threading.RLock()
+
+    def content(self, name: str, split: int) -> str:
+        """Digest everything that comes with a split: rows, problem, budgets."""
+        dataset = self.datasets[name]
+        facts = (dataset.budgets, dataset.metric, dataset.problem.n_classes)
+        digest = hashlib.sha256(repr(facts).encode())
+        for leaf in jax.tree.leaves((self.part(name, split), self._problems[name])):
+            digest.update(repr((leaf.shape, leaf.dtype)).encode() + np.ascontiguousarray(leaf).tobytes())
+        return digest.hexdigest()
+
+    def has_holes(self, name: str) -> bool:
+        """Whether a dataset's own rows lack cells."""
+        return not self._complete[name]
+
+    def stage(self, job: Job) -> Stage:
+        """What is computed for a job; equal stages on equal shapes share a program."""
+        name = (job.stage, job.dataset, job.method, job.state, job.mechanism, job.restorer, job.settings)
+        if name not in self._stages:
+            self._stages[name] = self._stage(job)
+        return self._stages[name]
+
+    def on_host(self, job: Job) -> bool:
+        """Whether a job is the host's work, one replicate at a time."""
+        return job.stage == "routes" or self.stage(job).on_host
+
+    def group(self, job: Job) -> tuple[Any, ...]:
+        """The program that a job goes through: its stage, and the shapes of its data."""
+        return self.stage(job), self._shapes(job.dataset, job.split)
+
+    def like(self, job: Job) -> Inputs:
+        """Shapes in place of what a job takes, also before that is there."""
+        with self._lock:
+            name = ("takes", self.group(job))
+            if name not in self._likes:
+                self._likes[name] = _shapes_of(self.inputs(job, self.result_like))
+            return self._likes[name]
+
+    def result_like(self, job: Job) -> Any:
+        """Shapes in place of what a job results in."""
+        with self._lock:
+            name = ("gives", self.group(job))
+            if name not in self._likes:
+                self._likes[name] = self._result_like(job)
+            return self._likes[name]
+
+    def inputs(self, job: Job, load: Load) -> Inputs:
+        """Assemble what a job takes from the data and earlier results."""
+        part = self.part(job.dataset, job.split)
+        problem: Problem = self._problems[job.dataset]
+        inputs = Inputs(job.key, problem, *_treated(part, job, load))
+        if job.stage == "mask":
+            return inputs._replace(rate=np.float32(job.rate))
+        given = job.begins_with
+        inputs = inputs._replace(given=None if given is None else load(given))
+        if job.stage != "fit":
+            return inputs
+        predictor = job.needed("predictor")
+        assert predictor is not None
+        inputs = inputs._replace(predictor=load(predictor))
+        if self.has_holes(job.dataset):
+            return inputs
+        budgets = np.asarray(self.datasets[job.dataset].budgets, np.float32)
+        return inputs._replace(scored=part.scored, budgets=budgets)
+
+    def restoration_error(self, job: Job, load: Load) -> float:
+        """Root mean squared error of restored training rows, on cells that were there before masking."""
+        restored = job.needed("restore")
+        mask = None if restored is None else restored.needed("mask")
+        if restored is None or mask is None:
+            return float("nan")
+        train = self.part(job.dataset, job.split).train
+        missing = train.available & ~load(mask).train
+        if not missing.any():
+            return float("nan")
+        return float(np.sqrt(np.mean((load(restored).train - train.x)[missing].astype(np.float64) ** 2)))
+
+    def _result_like(self, job: Job) -> Any:
+        if self.stage(job).on_host:  # cannot be traced; but what it results in has the shape of the tables
+            part = self.part(job.dataset, job.split)
+            if job.stage == "mask":
+                return _shapes_of(Masks(part.train.available, part.valid.available))
+            return _shapes_of(Values(part.train.x, part.valid.x))
+        return result_like(self.stage(job), self.like(job), self.width)
+
+    def _stage(self, job: Job) -> Stage:
+        # Only what the stage depends on, so that jobs which do not differ in it share a program.
+        if job.shared is not None:
+            return Stage("share", settings=job.settings, protocol=self.protocol, shared=job.shared)
+        parts = {"predictor": job.predictor, "mask": job.mechanism, "restore": job.restorer}
+        part = parts.get(job.stage, job.method)
+        stage = Stage(job.stage, part, job.settings, self.protocol)
+        if job.stage != "fit":
+            return stage
+        problem, budgets = self._problems[job.dataset], self.datasets[job.dataset].budgets
+        return replace(
+            stage,
+            state=job.state,
+            n_steps=rollouts.most_steps(self.datasets[job.dataset].problem, budgets),
+            separate=rollouts.needs_separate_rollouts(problem, self.protocol),
+            keep_policy=self.keep_policies or self.has_holes(job.dataset),
+            roll_out=not self.has_holes(job.dataset),
+        )
+
+    def _part(self, name: str, split: int) -> PreparedSplit:
+        train, valid, test = self.datasets[name].split(split, self.protocol)
+        rows = test if self.scored == "test" or self.has_holes(name) else valid
+        scored = rollouts.sample_rows(rows, rollouts.MAX_ROWS, split)
+        return PreparedSplit(*(jax.tree.map(np.asarray, table) for table in (train, valid, scored)))
+
+    def _shapes_of_split(self, name: str, split: int) -> tuple[Any, ...]:
+        budgets = np.asarray(self.datasets[name].budgets, np.float32)
+        return shape_key((self._problems[name], self.part(name, split), budgets))
+
+
+def _treated(part: PreparedSplit, job: Job, load: Load) -> tuple[Table, Table]:
+    """Training and validation rows as a job sees them: complete, with holes, or restored."""
+    tables = (part.train, part.valid)
+    restored, mask = job.needed("restore"), job.needed("mask")
+    if restored is not None:
+        train, valid = (
+            _with(t, x, np.ones_like(t.available)) for t, x in zip(tables, load(restored), strict=True)
+        )
+        return train, valid
+    if mask is not None:
+        train, valid = (_with(t, t.x, kept) for t, kept in zip(tables, load(mask), strict=True))
+        return train, valid
+    return tables
+
+
+def _with(table: Table, x: Any, available: Any) -> Table:
+    """Replace a table's cells, on the host; shapes in place of arrays stay shapes."""
+    if isinstance(x, np.ndarray) and isinstance(available, np.ndarray):
+        x = np.where(available, x, np.float32(0))
+    changed: Table = eqx.tree_at(lambda each: (each.x, each.available), table, (x, available))
+    return changed
+
+
+def _shapes_of(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)

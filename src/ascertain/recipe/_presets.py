@@ -1,0 +1,124 @@
+"""The settings that the paper and its reference implementation use, by dataset: one table for all parts.
+
+What is not listed has a part's defaults. Rows for `magic`, `nhanes_i` and `nhanes_t2d` are our choice: they
+are of the size that the reference trains for some hundred epochs.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ascertain import methods, predictors, restoration
+from ascertain.datasets._dataset import Dataset
+from ascertain.errors import InputError
+from ascertain.protocol import Protocol
+from ascertain.registry import did_you_mean
+
+Changes = Mapping[str, Any]
+
+_PREDICTOR_ON_CUBE: dict[str, Changes] = {"predictor": {"epochs": 2000, "batch_size": 128, "dropout": 0.1}}
+_CUBE: dict[str, Changes] = {**_PREDICTOR_ON_CUBE, "dime": {"pretraining_epochs": 100}}
+_CUBE_NM: dict[str, Changes] = {
+    **_PREDICTOR_ON_CUBE,
+    "pvae": {"schedule": {"patience": 500, "min_delta": 1e-2}},
+}
+_HUNDRED_EPOCHS = {"epochs": 100, "batch_size": 128, "dropout": 0.1}
+_MORE_EPOCHS = {"epochs": 300, "batch_size": 128, "dropout": 0.1}
+_CHEAP_ACTIONS = {"acquisition_cost": 0.02}
+
+PRESETS: dict[str, dict[str, Changes]] = {
+    "cube": _CUBE,
+    "cube_noiseless": _CUBE,
+    "cube_nuc": _CUBE,
+    "cube_nuc_noiseless": _CUBE,
+    "cube_nm": _CUBE_NM,
+    "cube_nm_noiseless": _CUBE_NM,
+    "actg175": {"aaco": _CHEAP_ACTIONS},
+    "diabetes": {"predictor": _MORE_EPOCHS, "aaco": {"neighbours": 3, "acquisition_cost": 0.1}},
+    "magic": {"predictor": _MORE_EPOCHS},
+    "miniboone": {"predictor": {"epochs": 1000, "batch_size": 128, "dropout": 0.1}},
+    "nhanes_i": {"predictor": _HUNDRED_EPOCHS},
+    "nhanes_mortality": {"aaco": _CHEAP_ACTIONS},
+    "nhanes_t2d": {"predictor": _HUNDRED_EPOCHS},
+    "physionet2012": {"predictor": _HUNDRED_EPOCHS, "aaco": _CHEAP_ACTIONS},
+}
+
+# Under the reference's reading GDFS and DIME acquire for as many steps as CUBE-NUC has features.
+_AFABENCH_CUBE_NUC: dict[str, Changes] = {"gdfs": {"steps": 20}, "dime": {"steps": 20}}
+_AFABENCH: dict[str, dict[str, Changes]] = {
+    "cube_nuc": _AFABENCH_CUBE_NUC,
+    "cube_nuc_noiseless": _AFABENCH_CUBE_NUC,
+}
+
+
+def predictor_settings(dataset: Dataset, name: str = "mlp", changes: Changes | None = None) -> Any:
+    """Settings of the fixed predictor."""
+    return _settings("predictor", predictors.get(name).settings(), dataset, None, changes)
+
+
+def restorer_settings(name: str, dataset: Dataset, changes: Changes | None = None) -> Any:
+    """Settings of a restorer, or of the model that it shares with others."""
+    part = restoration.get(name)
+    return _settings(
+        part.shares.settings_name if part.shares else name, part.settings(), dataset, None, changes
+    )
+
+
+def method_settings(
+    name: str, dataset: Dataset, protocol: Protocol, changes: Changes | None = None, shared: Any = None
+) -> Any:
+    """Settings of a method, completed for the dataset's problem.
+
+    Parameters
+    ----------
+    name
+        The method.
+    dataset
+        The dataset, at the budget that is planned for.
+    protocol
+        How to read the paper.
+    changes
+        What to set otherwise.
+    shared
+        Settings of the model that the method shares with others, if it does.
+    """
+    method = methods.get(name)
+    settings = _settings(name, method.settings(), dataset, protocol, changes)
+    if shared is not None:
+        own = [
+            f.name for f in dataclasses.fields(settings) if type(getattr(settings, f.name)) is type(shared)
+        ]
+        settings = dataclasses.replace(settings, **dict.fromkeys(own, shared))
+    return method.completed(settings, dataset.problem, protocol)
+
+
+def overridden(settings: Any, changes: Changes, where: str) -> Any:
+    """A settings dataclass with some fields changed, nested ones by nested mappings."""
+    fields = {field.name: field for field in dataclasses.fields(settings)}
+    merged = {name: getattr(settings, name) for name in fields}
+    for name, value in changes.items():
+        if name not in fields:
+            raise InputError(f"{where} has no setting {name!r}; {did_you_mean(name, fields)}")
+        nested = dataclasses.is_dataclass(merged[name]) and isinstance(value, Mapping)
+        merged[name] = overridden(merged[name], value, f"{where}.{name}") if nested else value
+    try:
+        return TypeAdapter(type(settings)).validate_python(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where}.{place}: {first['msg']}, got {first['input']!r}") from error
+
+
+def _settings(
+    table: str, settings: Any, dataset: Dataset, protocol: Protocol | None, changes: Changes | None
+) -> Any:
+    """Defaults, then the paper's for a dataset, then the dataset's metric, then the user's changes."""
+    preset = dict(PRESETS.get(dataset.name, {}).get(table, {}))
+    if protocol is not None and protocol.greedy_horizon == "steps":
+        preset |= _AFABENCH.get(dataset.name, {}).get(table, {})
+    if any(field.name == "metric" for field in dataclasses.fields(settings)):
+        preset["metric"] = dataset.metric  # what compares routes does so by what they are scored by
+    settings = overridden(settings, preset, f"presets.{dataset.name}.{table}")
+    return overridden(settings, changes or {}, f"settings.{table}")

@@ -1,0 +1,122 @@
+"""Programs: one stage of the work for many replicates at once, compiled in the background.
+
+A program is made of a `Stage` (what to compute for one replicate: hashable, picklable data) and the shapes
+of its arguments. It always runs at its width, so that a replicate's result does not depend on the others.
+"""
+
+import time
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ascertain._core.compilation import compiler_options, replicated
+from ascertain.recipe._stages import Inputs, Stage
+
+
+class Done(NamedTuple):
+    """What a run of a program gave, and what it took."""
+
+    results: list[Any]  # one PyTree of NumPy arrays per replicate
+    seconds: float
+    compile_seconds: float
+    temporary_bytes: int
+    device: str  # what kind it was
+
+
+class Program:
+    """A stage at a width and for shapes of inputs; call `lower` and `compile` before `run`."""
+
+    def __init__(self, stage: Stage, like: Inputs, width: int):
+        self.stage, self.width = stage, width
+        self._like = _stacked(like, width)
+        self._lowered: Any = None
+        self._compiled: Any = None
+        self.compile_seconds = 0.0
+
+    def lower(self) -> None:
+        """Trace and lower it: Python's part of the compilation, which threads cannot share."""
+        start = time.perf_counter()
+        self._lowered = _batched(self.stage).lower(self._like)
+        self.compile_seconds += time.perf_counter() - start
+
+    def compile(self) -> None:
+        """Compile what was lowered: XLA's part, which threads can do beside one another."""
+        start = time.perf_counter()
+        self._compiled = self._lowered.compile(compiler_options())
+        self._lowered = None
+        self.compile_seconds += time.perf_counter() - start
+
+    @property
+    def temporary_bytes(self) -> int:
+        """What it needs of the device's memory besides its inputs and results."""
+        analysis = self._compiled.memory_analysis()
+        return int(analysis.temp_size_in_bytes) if analysis else 0
+
+    @property
+    def total_bytes(self) -> int:
+        """All that it needs of the device's memory."""
+        analysis = self._compiled.memory_analysis()
+        if not analysis:
+            return 0
+        sizes = (analysis.temp_size_in_bytes, analysis.argument_size_in_bytes, analysis.output_size_in_bytes)
+        return int(sum(sizes))
+
+    def run(self, inputs: list[Inputs]) -> Done:
+        """Run it for some replicates, at most its width; short chunks are padded with the first one."""
+        stacked = stack(inputs + [inputs[0]] * (self.width - len(inputs)))
+        start = time.perf_counter()
+        outcome = jax.device_get(jax.block_until_ready(self._compiled(stacked)))
+        seconds = time.perf_counter() - start
+        results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(len(inputs))]
+        device = jax.devices()[0].device_kind
+        return Done(results, seconds, self.compile_seconds, self.temporary_bytes, device)
+
+
+def run_on_host(stage: Stage, inputs: Inputs) -> Done:
+    """Run a stage whose part runs on the host, for one replicate."""
+    start = time.perf_counter()
+    result = jax.tree.map(np.asarray, jax.device_get(stage(jax.tree.map(jax.numpy.asarray, inputs))))
+    return Done([result], time.perf_counter() - start, 0.0, 0, jax.devices()[0].device_kind)
+
+
+def run_once(stage: Stage, inputs: Inputs) -> Any:
+    """Run a stage for one replicate, as a study of width 1 does; the result's arrays are NumPy's."""
+    if stage.on_host:
+        return run_on_host(stage, inputs).results[0]
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), inputs)
+    program = Program(stage, shapes, width=1)
+    program.lower()
+    program.compile()
+    return program.run([inputs]).results[0]
+
+
+def result_like(stage: Stage, like: Inputs, width: int) -> Any:
+    """The structure and shapes of what a stage computes, without computing it.
+
+    Traced at the width of its program, so that JAX traces it only once for both.
+    """
+    stacked = _batched(stage).eval_shape(_stacked(like, width))
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stacked)
+
+
+def stack(trees: list[Any]) -> Any:
+    """Stack PyTrees of the same shapes, in NumPy."""
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
+
+
+def shape_key(inputs: Any) -> tuple[Any, ...]:
+    """What two inputs must have in common to go through one program: structure, shapes and types."""
+    leaves, structure = jax.tree.flatten(inputs)
+    return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+
+
+@cache
+def _batched(stage: Stage) -> Any:
+    """The function of many replicates, made once, so that JAX reuses its traces."""
+    return jax.jit(replicated(stage))
+
+
+def _stacked(like: Any, width: int) -> Any:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape), leaf.dtype), like)

@@ -1,0 +1,178 @@
+"""The stages of the pipeline: predictor, mask, shared model, restoration, pretraining, policy, rollouts.
+
+Everything that trains goes through here: studies for many replicates at once, `ascertain train` for one, and
+`AcquisitionClassifier` for a person's table. A stage is data (hashable, picklable), and a pure function of
+arrays, unless a part of it runs on the host.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.random as jr
+
+from ascertain import methods, missingness, predictors, restoration
+from ascertain.evaluation._rollouts import budget_rollouts
+from ascertain.missingness import mask_tables
+from ascertain.predictors._predictions import predict_in_jax
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+from ascertain.registry import Part, SharedModel
+from ascertain.restoration._restorer import Restorer, restore
+
+
+class Inputs(NamedTuple):
+    """What a stage takes, for one replicate or stacked; what it does not need is None."""
+
+    key: Any
+    problem: Problem
+    train: Table  # as treated
+    valid: Table
+    rate: Any = None
+    given: Any = None  # the shared model to begin with, or a method's pretraining
+    predictor: Any = None
+    scored: Table | None = None  # the rows that policies are evaluated on
+    budgets: Any = None
+
+
+class Masks(NamedTuple):
+    """Which cells are left."""
+
+    train: Any
+    valid: Any
+
+
+class Values(NamedTuple):
+    """The cells of restored tables."""
+
+    train: Any
+    valid: Any
+
+
+class Fitted(NamedTuple):
+    """A policy with its rollouts at every budget; what was not asked for is None."""
+
+    policy: Any
+    outcomes: Any
+    probabilities: Any
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is computed for one replicate.
+
+    Parameters
+    ----------
+    name
+        `predictor`, `mask`, `share`, `restore`, `pretrain` or `fit`.
+    part
+        The predictor, mechanism, restorer or method by name.
+    settings
+        The part's settings.
+    protocol
+        How to read the paper.
+    shared
+        The model that a stage `share` fits.
+    state
+        The policy's state variant.
+    n_steps, separate
+        How long rollouts are at most, and whether each budget needs its own.
+    keep_policy, roll_out
+        What the stage `fit` results in.
+    """
+
+    name: str
+    part: str = ""
+    settings: Any = None
+    protocol: Protocol = PAPER
+    shared: SharedModel | None = None
+    state: str = ""
+    n_steps: int = 0
+    separate: bool = False
+    keep_policy: bool = False
+    roll_out: bool = True
+
+    def __call__(self, inputs: Inputs) -> Any:
+        """Compute it; can be jitted and replicated unless it runs on the host."""
+        inputs = inputs._replace(key=jr.wrap_key_data(inputs.key))
+        return getattr(self, f"_{self.name}")(inputs)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its part runs outside compiled programs, one replicate at a time."""
+        kinds = {"predictor": predictors, "mask": missingness, "restore": restoration, "fit": methods}
+        return self.name in kinds and find_part(kinds[self.name], self.part).on_host
+
+    def _predictor(self, inputs: Inputs) -> Any:
+        fit = predictors.get(self.part).fit
+        data = (inputs.problem, inputs.train, inputs.valid)
+        return fit(inputs.key, *data, settings=self.settings, weights=None)
+
+    def _mask(self, inputs: Inputs) -> Masks:
+        mechanism = missingness.get(self.part)
+        masked = mask_tables(inputs.key, mechanism, inputs.problem, inputs.train, inputs.valid, inputs.rate)
+        return Masks(*(table.available for table in masked))
+
+    def _share(self, inputs: Inputs) -> Any:
+        assert self.shared is not None
+        return self.shared.fit(inputs.key, inputs.problem, inputs.train, inputs.valid, self.settings)
+
+    def _restore(self, inputs: Inputs) -> Values:
+        fitting, *drawing = jr.split(inputs.key, 3)
+        restorer = fit_restorer(
+            fitting, self.part, inputs.problem, inputs.train, inputs.valid, self.settings, inputs.given
+        )
+        tables = (inputs.train, inputs.valid)
+        return Values(*(restore(k, restorer, table).x for k, table in zip(drawing, tables, strict=True)))
+
+    def _pretrain(self, inputs: Inputs) -> Any:
+        pretrain = methods.get(self.part).pretrain
+        assert pretrain is not None
+        arguments = (inputs.key, inputs.problem, inputs.train, inputs.valid)
+        return pretrain(*arguments, settings=self.settings, protocol=self.protocol)
+
+    def _fit(self, inputs: Inputs) -> Fitted:
+        fitting, acting = jr.split(inputs.key)
+        policy = methods.get(self.part).fit(
+            fitting,
+            inputs.problem,
+            inputs.train,
+            inputs.valid,
+            predictor=inputs.predictor,
+            pretrained=inputs.given,
+            settings=self.settings,
+            state=self.state,
+            protocol=self.protocol,
+        )
+        kept = policy if self.keep_policy else None
+        if not self.roll_out:
+            return Fitted(kept, None, None)
+        assert inputs.scored is not None
+        rollouts = budget_rollouts(
+            acting,
+            policy,
+            inputs.problem,
+            inputs.scored,
+            inputs.budgets,
+            protocol=self.protocol,
+            n_steps=self.n_steps,
+            separate=self.separate,
+        )
+        predicted = predict_in_jax(inputs.predictor, inputs.problem, inputs.scored, rollouts.acquired)
+        return Fitted(kept, rollouts, predicted)
+
+
+def fit_restorer(
+    key: Any, name: str, problem: Problem, train: Table, valid: Table, settings: Any, pretrained: Any = None
+) -> Restorer:
+    """Fit a restorer by its name, beginning with the model that it shares if that is given."""
+    part = restoration.get(name)
+    more = {} if part.shares is None else {"pretrained": pretrained}
+    settings = part.settings() if settings is None else settings
+    fitted: Restorer = part.fit(key, problem, train, valid, settings=settings, **more)
+    return fitted
+
+
+def find_part(package: Any, name: str) -> Part:
+    """A registered part of any kind."""
+    part: Part = package.get(name)
+    return part

@@ -1,0 +1,192 @@
+"""One policy from a dataset: the jobs of one cell of a study, computed here and now.
+
+The same stages, keys, settings and programs as in a study of width 1, so the scores are those of its cell on
+the same device.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from ascertain import methods, missingness, restoration
+from ascertain._core.checks import check_rate
+from ascertain.datasets._dataset import Dataset, Preparation
+from ascertain.errors import InputError
+from ascertain.methods._registry import State
+from ascertain.models._saving import SavedModel, hash_table, save_model
+from ascertain.policy import Policy
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+from ascertain.recipe._jobs import Job, SplitJobs, TrainingData, in_order
+from ascertain.recipe._materials import Materials, Scored
+from ascertain.recipe._presets import Changes
+from ascertain.recipe._programs import run_once
+from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
+from ascertain.registry import did_you_mean
+from ascertain.restoration._treatments import TREATMENTS
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to train on which data: one cell of a study."""
+
+    method: str
+    state: str = "s"
+    treatment: str = "complete"
+    mechanism: str | None = "mcar"  # what hides cells; None: only the dataset's own holes
+    rate: float = 0.7
+    restorer: str = "pvae"
+    split: int = 0
+    budget: float | None = None  # None: the dataset's largest
+    protocol: Protocol = PAPER
+    scored: Scored = "valid"
+    seed: int = 0
+    settings: Mapping[str, Changes] = field(default_factory=dict)  # as `[settings]` in a study file
+    predictor: str = "mlp"
+
+    def describe(self) -> str:
+        """What is trained, in a line."""
+        what = f"{self.method} ({self.state}), {self.treatment}"
+        if self.treatment != "complete" and self.mechanism is not None:
+            what += f" after {self.mechanism} {self.rate:g}"
+        if self.treatment == "restored":
+            what += f" by {self.restorer}"
+        return f"{what}; split {self.split}, {self.protocol.name} protocol"
+
+    @property
+    def data(self) -> TrainingData:
+        """The training set; what does not apply to its treatment is left out."""
+        if self.treatment == "complete":
+            return TrainingData()
+        holes = ("", 0.0) if self.mechanism is None else (self.mechanism, self.rate)
+        return TrainingData(self.treatment, *holes, self.restorer if self.treatment == "restored" else "")
+
+    def check(self) -> None:
+        """Raise where something is named that does not exist."""
+        methods.get(self.method).check_state(self.state)
+        if self.treatment not in TREATMENTS:
+            hint = did_you_mean(self.treatment, TREATMENTS)
+            raise InputError(f"no treatment is called {self.treatment!r}; {hint}")
+        restoration.get(self.restorer)
+        if self.mechanism is not None:
+            missingness.get(self.mechanism)
+            check_rate(self.rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A policy, what it was trained and scored with, and how it did."""
+
+    recipe: Recipe
+    problem: Problem
+    preparation: Preparation
+    settings: Any
+    train: Table  # as treated
+    valid: Table
+    predictor: Any
+    predictor_settings: Any
+    policy: Policy
+    scores: pd.DataFrame  # one row per budget (and estimator, where rows have holes)
+    frequencies: (
+        Float[np.ndarray, "steps actions"] | None
+    )  # at the largest budget; None where rows have holes
+
+    def save(self, path: str | Path) -> None:
+        """Write policy, predictor and problem."""
+        recipe = self.recipe
+        model = SavedModel(
+            method=recipe.method,
+            policy=self.policy,
+            problem=self.problem,
+            settings=self.settings,
+            state=cast(State, recipe.state),
+            protocol=recipe.protocol,
+            train_rows=len(self.train.y),
+            valid_rows=len(self.valid.y),
+            data_hash=hash_table(self.train),
+            seed=recipe.seed,
+            predictor=self.predictor,
+            predictor_name=recipe.predictor,
+            predictor_settings=self.predictor_settings,
+            preprocessing=_as_json(self.preparation),
+        )
+        save_model(path, model)
+
+
+def train_policy(
+    dataset: Dataset,
+    recipe: Recipe,
+    on_stage: Callable[[str, int, int], object] = lambda stage, done, total: None,
+) -> Trained:
+    """Train one policy as the paper does, and score it on rows that it was not trained on.
+
+    Parameters
+    ----------
+    dataset
+        The data.
+    recipe
+        What to train.
+    on_stage
+        Called with its name, how many are done and how many there are when a stage begins.
+    """
+    recipe.check()
+    if recipe.budget is not None:
+        smaller = [each for each in dataset.budgets if each < recipe.budget]
+        dataset = dataset.with_budgets([*smaller, recipe.budget])
+    name, split = dataset.name, recipe.split
+    materials = Materials({name: dataset}, recipe.protocol, scored=recipe.scored, keep_policies=True)
+    if recipe.treatment == "complete" and materials.has_holes(name):
+        raise InputError(f"{name} has missing cells of its own: train on 'restricted' or 'restored' data")
+    jobs = SplitJobs(
+        dataset,
+        split,
+        materials.content(name, split),
+        recipe.protocol,
+        recipe.seed,
+        recipe.settings,
+        recipe.predictor,
+    )
+    cell = jobs.cell(recipe.method, recipe.state, recipe.data)
+    results: dict[str, Any] = {}
+
+    def load(job: Job) -> Any:
+        return results[job.id]
+
+    ordered = in_order([cell])
+    for place, job in enumerate(ordered):
+        on_stage(job.stage, place, len(ordered))
+        results[job.id] = run_once(materials.stage(job), materials.inputs(job, load))
+    inputs, fitted = jax.tree.map(jnp.asarray, (materials.inputs(cell, load), results[cell.id]))
+    scored = materials.part(name, split).scored
+    if materials.has_holes(name):
+        train = materials.part(name, split).train
+        own = (fitted.policy, inputs.predictor, train, scored, recipe.protocol, recipe.seed)
+        scores, frequencies = incomplete_scores(cell.key, dataset, *own), None
+    else:
+        scores, frequencies = complete_scores(dataset, scored, fitted), shares_of_actions(dataset, fitted)
+    return Trained(
+        recipe,
+        dataset.problem,
+        dataset.preparation(split, recipe.protocol),
+        cell.settings,
+        inputs.train,
+        inputs.valid,
+        inputs.predictor,
+        jobs.predictor.settings,
+        fitted.policy,
+        scores,
+        frequencies,
+    )
+
+
+def _as_json(preparation: Preparation) -> dict[str, Any]:
+    """A preparation as lists of numbers, with None for NaN."""
+    lists = {name: values.tolist() for name, values in preparation._asdict().items()}
+    return {name: [None if np.isnan(v) else v for v in values] for name, values in lists.items()}

@@ -1,0 +1,140 @@
+"""Hot deck: what a row lacks is taken from a training row of the same class that has it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ascertain._core.checks import check_count
+from ascertain.problem import Problem, Table
+from ascertain.registry import NoSettings
+from ascertain.restoration._impute import MeanFill, fit_mean
+from ascertain.restoration._registry import register
+
+MAX_DONORS = 2000  # rows that nearest neighbours are looked for among
+
+
+class HotDeck(eqx.Module):
+    """Draws each missing action from a donor of the same class, uniformly or among the nearest.
+
+    Where no row of the class has the action, a donor of any class serves; where no row at all has it, the
+    columns' means do.
+    """
+
+    problem: Problem
+    donors: Table
+    means: MeanFill
+    neighbours: int | None = eqx.field(static=True)
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        """Draw a donor for every row and action."""
+        if self.neighbours is None:
+            donor = self._uniform_donors(key, table)
+        else:
+            donor = self._near_donors(key, table, self.neighbours)
+        # Each feature comes with the (last) action that reveals it, and so do the others of that action.
+        reveals = self.problem.reveals
+        action = reveals.shape[0] - 1 - jnp.argmax(reveals[::-1], axis=0)
+        from_donor = jnp.take_along_axis(self.donors.x, donor[:, action], axis=0)
+        has_donor = reveals.any(axis=0) & self._readable().any(axis=0)[action]
+        return jnp.where(has_donor[None], from_donor, self.means.draw(key, table))
+
+    def label_free(self) -> "HotDeck":
+        """Draw donors of any class: with one class for all, every donor is of the row's class."""
+        one_class = jnp.zeros_like(self.donors.y)
+        free: HotDeck = eqx.tree_at(lambda deck: deck.donors.y, self, one_class)
+        return free
+
+    def _readable(self) -> Bool[Array, "donors actions"]:
+        return self.problem.readable(self.donors.available)
+
+    def _uniform_donors(self, key: PRNGKeyArray, table: Table) -> Int[Array, "instances actions"]:
+        """Pick uniformly: rows sorted by class, those that have the action first, form a deck per class."""
+        has = self._readable()
+        n_classes = self.donors.n_classes
+        same = jax.nn.one_hot(self.donors.y, n_classes)
+        in_class = (same.T @ has.astype(jnp.float32)).astype(jnp.int32)  # classes x actions
+        start = jnp.cumsum(same.sum(axis=0)).astype(jnp.int32) - same.sum(axis=0).astype(jnp.int32)
+        by_class = jnp.argsort(2 * self.donors.y[:, None] + ~has, axis=0, stable=True)
+        anywhere = jnp.argsort(~has, axis=0, stable=True)
+        uniform = jr.uniform(key, (table.x.shape[0], has.shape[1]))
+        size = in_class[table.y]
+        place = start[table.y][:, None] + _below(uniform, size)
+        from_class = jnp.take_along_axis(by_class, place, axis=0)
+        from_any = jnp.take_along_axis(anywhere, _below(uniform, has.sum(axis=0)[None]), axis=0)
+        return jnp.where(size > 0, from_class, from_any)
+
+    def _near_donors(
+        self, key: PRNGKeyArray, table: Table, neighbours: int
+    ) -> Int[Array, "instances actions"]:
+        """Pick among the nearest donors of the class, by mean squared distance over shared features."""
+        has = self._readable()
+        shared_x, shared = self.donors.x, self.donors.available.astype(jnp.float32)
+
+        def for_row(row: tuple[Array, Array, Array, PRNGKeyArray]) -> Int[Array, " actions"]:
+            x, available, y, key = row
+            support = shared * available[None]
+            overlap = support.sum(axis=1)
+            distance = jnp.sum(support * (x[None] - shared_x) ** 2, axis=1) / jnp.maximum(overlap, 1)
+            # Donors that share no feature with the row come last, before none at all.
+            distance = jnp.where(overlap > 0, jnp.minimum(distance, _FARTHEST), _FARTHEST)
+            eligible = has & (self.donors.y == y)[:, None]
+            eligible = jnp.where(eligible.any(axis=0)[None], eligible, has)
+            ranked = jnp.where(eligible, distance[:, None], jnp.inf)
+            _, rows = jax.lax.top_k(-ranked.T, min(neighbours, ranked.shape[0]))
+            size = jnp.minimum(eligible.sum(axis=0), neighbours)
+            pick = _below(jr.uniform(key, (ranked.shape[1],)), size)
+            return jnp.take_along_axis(rows, pick[:, None], axis=1)[:, 0]
+
+        keys = jr.split(key, table.x.shape[0])
+        donor: Array = jax.lax.map(for_row, (table.x, table.available, table.y, keys), batch_size=64)
+        return donor
+
+
+_FARTHEST = float(np.finfo(np.float32).max)
+
+
+def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: int | None = None) -> HotDeck:
+    """Keep the training rows as donors.
+
+    Parameters
+    ----------
+    key
+        The random key: which rows are kept, where only some are.
+    problem
+        Says what is taken together.
+    table
+        The training data.
+    neighbours
+        Draw among this many nearest donors; by default uniformly among all. Nearest donors are looked for
+        among at most `MAX_DONORS` rows.
+    """
+    means = fit_mean(table)
+    if neighbours is not None:
+        check_count("neighbours", neighbours, least=1)
+        if table.x.shape[0] > MAX_DONORS:
+            kept = jr.choice(key, table.x.shape[0], (MAX_DONORS,), replace=False)
+            table = table.take(kept)
+    return HotDeck(problem.without_names(), table, means, neighbours)
+
+
+@register(
+    "hotdeck",
+    summary="Hot deck: takes what a row lacks from a random training row of its class.",
+    label="hot deck",
+    label_free=True,
+    keeps_rows=True,
+)
+def fit_restorer(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> HotDeck:
+    """Keep all training rows as donors."""
+    del valid, settings
+    return fit_hotdeck(key, problem, train)
+
+
+def _below(uniform: Float[Array, "..."], size: Int[Array, "..."]) -> Int[Array, "..."]:
+    """Turn uniform numbers into whole ones below `size` (0 where that is 0)."""
+    return jnp.clip((uniform * size).astype(jnp.int32), 0, jnp.maximum(size - 1, 0))

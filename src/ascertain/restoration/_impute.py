@@ -1,0 +1,121 @@
+"""Restorers that impute: by the column's mean, or by any scikit-learn imputer."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from sklearn.base import clone
+
+from ascertain.errors import InputError
+from ascertain.problem import Problem, Table
+from ascertain.registry import NoSettings
+from ascertain.restoration._registry import register
+
+
+class MeanFill(eqx.Module):
+    """Fills each column with the mean of its available training values (0 where there are none)."""
+
+    means: Float[Array, " features"]
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        """Return the means."""
+        del key
+        return jnp.broadcast_to(self.means[None], table.x.shape)
+
+    def label_free(self) -> "MeanFill":
+        """Means do not depend on labels."""
+        return self
+
+
+def fit_mean(table: Table) -> MeanFill:
+    """Take the means of the available cells."""
+    counts = table.available.sum(axis=0)
+    return MeanFill(jnp.where(table.available, table.x, 0.0).sum(axis=0) / jnp.maximum(counts, 1))
+
+
+@register(
+    "mean",
+    summary="The mean of each column's available training values.",
+    label="mean",
+    label_free=True,
+)
+def fit_mean_restorer(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> MeanFill:
+    """Take the means of the available cells."""
+    del key, problem, valid, settings
+    return fit_mean(train)
+
+
+class SklearnImputer:
+    """Fills with a scikit-learn imputer, such as `IterativeImputer(sample_posterior=True)` or `KNNImputer`.
+
+    The label is given to the imputer as one more column per class, as the paper's restorer sees it too.
+    """
+
+    def __init__(self, imputer: Any, n_classes: int):
+        if not hasattr(imputer, "transform"):
+            raise InputError(f"{type(imputer).__name__} has no transform; use a scikit-learn imputer")
+        self.imputer = imputer
+        self.n_classes = n_classes
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        """Impute the missing cells."""
+        if hasattr(self.imputer, "random_state_"):
+            seed = int(jr.randint(key, (), 0, 2**31 - 1))
+            self.imputer.random_state_ = np.random.RandomState(seed)  # scikit-learn draws from this
+        filled = self.imputer.transform(_rows(table, self.n_classes))
+        return jnp.asarray(filled[:, : table.x.shape[1]], jnp.float32)
+
+
+def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer:
+    """Fit a copy of an imputer to the training data."""
+    fitted = SklearnImputer(imputer, table.n_classes)  # which refuses what is no imputer
+    fitted.imputer = copy = clone(imputer)
+    if "random_state" in copy.get_params():
+        copy.set_params(random_state=int(jr.randint(key, (), 0, 2**31 - 1)))
+    if "keep_empty_features" in copy.get_params():
+        copy.set_params(keep_empty_features=True)  # else columns would be dropped
+    copy.fit(_rows(table, table.n_classes))
+    return fitted
+
+
+@register(
+    "iterative",
+    summary="scikit-learn's IterativeImputer: chained Bayesian regressions, drawn from posteriors.",
+    label="iterative imputer",
+    on_host=True,
+)
+def fit_iterative(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> SklearnImputer:
+    """Fit scikit-learn's chained regressions."""
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer
+
+    del problem, valid, settings
+    return fit_sklearn(key, IterativeImputer(sample_posterior=True, tol=0.0), train)
+
+
+@register(
+    "knn",
+    summary="scikit-learn's KNNImputer: the mean of the nearest rows that have the value.",
+    label="nearest neighbours' mean",
+    on_host=True,
+)
+def fit_knn(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: NoSettings
+) -> SklearnImputer:
+    """Keep the training rows for scikit-learn's nearest neighbours."""
+    from sklearn.impute import KNNImputer
+
+    del problem, valid, settings
+    return fit_sklearn(key, KNNImputer(), train)
+
+
+def _rows(table: Table, n_classes: int) -> Float[np.ndarray, "instances columns"]:
+    holes = np.where(np.asarray(table.available), np.asarray(table.x), np.nan)
+    return np.column_stack([holes, np.eye(n_classes)[np.asarray(table.y)]])

@@ -1,0 +1,102 @@
+"""The restorers by name: ours, and those that users register."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ascertain.errors import InputError
+from ascertain.registry import NoSettings, Part, Registry, SharedModel
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorerPart(Part):
+    """What there is to know about a restorer before it is fitted.
+
+    Parameters
+    ----------
+    fit
+        `fit(key, problem, train, valid, *, settings)`, which returns an object with `draw(key, table)`. Pure,
+        so that it can be jitted and vmapped, unless `on_host`; `settings` is static.
+    label_free
+        Whether what is fitted has a method `label_free()`, which returns a restorer that draws without
+        looking at labels. Completing a new row needs that.
+    keeps_rows
+        Whether what is fitted holds training rows themselves.
+    stored
+        Whether what is fitted can be saved: its arrays go to the file, and its structure comes from tracing
+        `fit`. By default all that do not run on the host.
+    shares
+        The model that it begins with; `fit` then takes it as `pretrained=`.
+    """
+
+    label_free: bool = False
+    keeps_rows: bool = False
+    stored: bool = True
+    shares: SharedModel | None = None
+
+    def check_label_free(self, purpose: str) -> None:
+        """Raise unless it can draw without the label, which the purpose needs."""
+        if not self.label_free:
+            able = ", ".join(name for name in names() if get(name).label_free)
+            raise InputError(
+                f"the restorer {self.name!r} cannot draw without the label, which {purpose} needs; use {able}"
+            )
+
+
+_RESTORERS: Registry[RestorerPart] = Registry(
+    "restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_impute")
+)
+get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
+
+
+def register(
+    name: str,
+    *,
+    summary: str,
+    label: str | None = None,
+    settings: Callable[[], Any] = NoSettings,
+    label_free: bool = False,
+    keeps_rows: bool = False,
+    on_host: bool = False,
+    stored: bool | None = None,
+    shares: SharedModel | None = None,
+) -> Callable[[Fit], Fit]:
+    """Register a restorer under a name; decorates its `fit`.
+
+    See `RestorerPart` for the parameters. An installed package makes its restorers known by an entry point in
+    the group `ascertain.restoration` that names the module with the decorated function.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from ascertain import restoration
+    >>> class Zeros:
+    ...     def draw(self, key, table):
+    ...         return jnp.zeros_like(table.x)
+    >>> @restoration.register("zeros", summary="Fills holes with zeros.")
+    ... def fit_zeros(key, problem, train, valid, *, settings):
+    ...     return Zeros()
+    >>> restoration.get("zeros").summary
+    'Fills holes with zeros.'
+    """
+
+    def add(fit: Fit) -> Fit:
+        _RESTORERS.add(
+            RestorerPart(
+                name=name,
+                summary=summary,
+                label=label or name,
+                fit=fit,
+                settings=settings,
+                on_host=on_host,
+                label_free=label_free,
+                keeps_rows=keeps_rows,
+                stored=not on_host if stored is None else stored,
+                shares=shares,
+            )
+        )
+        return fit
+
+    return add

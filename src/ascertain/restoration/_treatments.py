@@ -1,0 +1,95 @@
+"""The treatments of incomplete training data: complete, restricted, restored (section 5.2)."""
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ascertain.errors import InputError
+from ascertain.missingness._mechanisms import MCAR
+from ascertain.problem import Problem, Table
+from ascertain.restoration._impute import MeanFill
+from ascertain.restoration._restorer import Restorer, restore
+
+Treatment = Literal["complete", "restricted", "restored"]
+TREATMENTS: tuple[Treatment, ...] = ("complete", "restricted", "restored")
+
+
+def treat(
+    table: Table, treatment: Treatment, *, restorer: Restorer | None = None, key: PRNGKeyArray | None = None
+) -> Table:
+    """Make the table that a policy is trained on.
+
+    Parameters
+    ----------
+    table
+        Data with holes; for `"complete"`, data without.
+    treatment
+        `"complete"`: every cell is known. `"restricted"`: holes stay, and actions that are missing from a
+        row are illegal in it. `"restored"`: holes are filled with one draw, and every action is legal.
+    restorer, key
+        What to restore with, fitted, and the random key of the draw.
+    """
+    if treatment == "complete":
+        if not bool(jnp.all(table.available)):
+            missing = 1 - float(jnp.mean(table.available))
+            raise InputError(
+                f"the treatment 'complete' needs complete data, but {missing:.1%} of the cells are missing; "
+                "use 'restricted' or 'restored'"
+            )
+        return table
+    if treatment == "restricted":
+        return table
+    if treatment == "restored":
+        if restorer is None or key is None:
+            raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
+        return restore(key, restorer, table)
+    raise InputError(f"no treatment is called {treatment!r}; there are {', '.join(TREATMENTS)}")
+
+
+class HeldOutError(NamedTuple):
+    """The root mean squared error on cells that were observed and then hidden."""
+
+    restorer: Float[Array, ""]
+    mean: Float[Array, ""]  # of filling with the training means
+
+
+def held_out_error(
+    key: PRNGKeyArray,
+    problem: Problem,
+    restorer: Restorer,
+    means: MeanFill,
+    table: Table,
+    rate: float = 0.2,
+) -> HeldOutError:
+    """Hide some of the actions that rows have, restore them, and compare with what was hidden.
+
+    Parameters
+    ----------
+    key
+        The random key.
+    problem
+        Says what is hidden together.
+    restorer, means
+        Fitted on training data.
+    table
+        Rows that the restorer was not fitted on, such as the validation rows, with their holes.
+    rate
+        The share of the available actions to hide.
+    """
+    hiding, drawing = jr.split(key)
+    left = MCAR.fit(hiding, problem, table, rate).sample(hiding, table).available
+    # Whole actions are held out; what a row has of an action that it lacks in part stays.
+    readable = problem.readable(table.available).astype(jnp.float32)
+    whole = readable @ problem.reveals.astype(jnp.float32) > 0
+    held_out = table.available & ~left & whole
+    seen = table.with_cells(table.x, table.available & ~held_out)
+    if not bool(jnp.any(held_out)):
+        raise InputError("no cell was held out: the table is too small, or its rows have one action each")
+
+    def error(filler: Restorer) -> Float[Array, ""]:
+        difference = restore(drawing, filler, seen).x - table.x
+        return jnp.sqrt(jnp.sum(jnp.where(held_out, difference**2, 0.0)) / held_out.sum())
+
+    return HeldOutError(error(restorer), error(means))

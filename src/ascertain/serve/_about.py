@@ -1,0 +1,52 @@
+"""What a served model is for, what it is not for, and where it comes from."""
+
+from pydantic import BaseModel, ConfigDict
+
+from ascertain._core.frames import listed
+from ascertain._core.version import __version__
+from ascertain.estimator._advisor import Advisor
+
+CAUTIONS = (
+    "It does not decide. It shows patterns of its training table to a person who knows the case and decides.",
+    "It is not made for cases unlike those of its training table. Values outside the training range are "
+    "flagged; do not rely on anything shown here once there is one.",
+    "Its probabilities hold only where cases are of the same kind, and classes as frequent, as in training.",
+    "It knows nothing about causes, and nothing about the risks of a measurement: it weighs only costs and "
+    "the budget.",
+    "A benefit is the information about the class that the model expects of a measurement, given its own "
+    "guesses of the result. It is not a promise.",
+)
+
+
+class About(BaseModel):
+    """What people should know about a model before they trust it: purpose, limits, and origin by label."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    purpose: str
+    cautions: tuple[str, ...]
+    provenance: dict[str, str]
+
+    @classmethod
+    def of(cls, advisor: Advisor, title: str = "Consultation", purpose: str | None = None) -> "About":
+        """Describe an advisor by its training; `purpose` adds what only people know."""
+        origin, encoding = advisor.origin, advisor.encoding
+        general = (
+            f"It says which of {len(encoding.actions)} measurements to take next for one case, and which "
+            f"class the case probably belongs to ({listed(map(str, advisor.classes))}), from what is known "
+            "so far."
+        )
+        return About(
+            title=title,
+            purpose=general if purpose is None else f"{purpose} {general}",
+            cautions=CAUTIONS,
+            provenance={
+                "Method": f"{origin.method} ({origin.state})",
+                "Training rows": f"{origin.train_rows:,}",
+                "Validation rows": f"{origin.valid_rows:,}",
+                "Training data": f"sha256 {origin.data_hash[:16]}…",
+                "Seed": str(origin.seed),
+                "Served by": f"ascertain {__version__}",
+            },
+        )

@@ -1,0 +1,130 @@
+"""What the API sends, as pydantic models: they make both the replies and the OpenAPI document."""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._consultation import Case, Consultation
+from ascertain.serve._about import About
+
+# Bounds are documented but not enforced: a reply is never refused for a rounding error.
+Share = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+Amount = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0})]
+# Some policies score what they would never do as minus infinity, which JSON cannot write.
+Score = Annotated[float | None, BeforeValidator(lambda score: score if math.isfinite(score) else None)]
+
+
+class Reply(BaseModel):
+    """Has exactly its own fields; reads them from objects, too."""
+
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+
+class HealthReply(Reply):
+    """The server is up."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class ErrorReply(Reply):
+    """Why a request was refused."""
+
+    error: str = Field(description="what is wrong, and what to do")
+
+
+class ColumnReply(Reply):
+    """A column of the table."""
+
+    name: str
+    kind: Literal["number", "boolean", "category", "empty"]
+    categories: tuple[str, ...] | None
+    low: float | None = Field(description="the smallest value in training")
+    high: float | None = Field(description="the largest value in training")
+    known: bool = Field(description="observed from the start, at no cost")
+    action: str | None = Field(description="the action that acquires it")
+
+
+class ActionReply(Reply):
+    """A measurement: the columns that it reveals, and its cost."""
+
+    name: str
+    columns: tuple[str, ...]
+    cost: Amount
+
+
+class ModelReply(About):
+    """The model: what it is for, and what it takes."""
+
+    classes: tuple[str, ...]
+    budget: Amount
+    columns: tuple[ColumnReply, ...]
+    actions: tuple[ActionReply, ...]
+
+
+class OptionReply(Reply):
+    """An action that was not taken yet."""
+
+    action: str
+    columns: tuple[str, ...]
+    cost: Amount
+    score: Score = Field(description="the policy's: the higher, the sooner")
+    benefit: Amount = Field(description="information that it is expected to give about the class, in bits")
+    affordable: bool
+    skipped: bool
+
+
+class AnswerReply(Reply):
+    """What to measure next for a case, and what to predict."""
+
+    recommended: str | None = Field(description="an action; null: stop")
+    why: Literal["policy", "budget", "nothing left"] | None = Field(description="the reason to stop")
+    options: tuple[OptionReply, ...] = Field(description="the best first")
+    prediction: str
+    probabilities: dict[str, Share]
+    ranges: dict[str, tuple[Share, Share]] = Field(
+        description="of each probability, once everything is known (90%)"
+    )
+    spent: Amount
+    budget: Amount
+    left: Amount
+    outside: tuple[str, ...] = Field(description="columns whose value is outside the training range")
+    course: tuple[dict[str, Share], ...] = Field(
+        description="the probabilities at the start and after each step"
+    )
+    case: Case = Field(description="the case as it was understood")
+
+
+def describe(advisor: Advisor, about: About) -> ModelReply:
+    """Describe a model."""
+    encoding = advisor.encoding
+    owner = {column: action.name for action in encoding.actions for column in action.columns}
+    columns = (
+        ColumnReply(
+            name=column.name,
+            kind=column.kind,
+            categories=column.categories,
+            low=column.low,
+            high=column.high,
+            known=column.name in encoding.known,
+            action=owner.get(column.name),
+        )
+        for column in encoding.columns
+    )
+    return ModelReply(
+        **vars(about),
+        classes=tuple(map(str, advisor.classes)),
+        budget=float(advisor.problem.budget),
+        columns=tuple(columns),
+        actions=tuple(ActionReply(name=a.name, columns=a.columns, cost=a.price) for a in encoding.actions),
+    )
+
+
+def answer_case(consultation: Consultation) -> AnswerReply:
+    """Answer a case."""
+    answer = consultation.answer()
+    case = Case(budget=consultation.budget, entries=list(consultation.entries))
+    more = {"left": answer.left, "course": consultation.course(), "case": case}
+    return AnswerReply.model_validate(vars(answer) | more)

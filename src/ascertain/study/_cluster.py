@@ -1,0 +1,144 @@
+"""Computing a study on a Dask cluster: chunks are its tasks, and their results come back to this process.
+
+Only this process reads data files and writes the store, so workers need the package and nothing else: no
+shared file system. A task that dies with its worker is run again by another one.
+"""
+
+import os
+from asyncio import CancelledError
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any
+
+import jax
+
+from ascertain._core.checks import check_count
+from ascertain.errors import AscertainError, InputError
+from ascertain.recipe._programs import Done, Program
+from ascertain.recipe._stages import Inputs, Stage
+from ascertain.study._runners import Runner, default_width, run_program
+
+_GPU = "GPU"  # the resource that a worker with a GPU should be started with: --resources GPU=1
+_AHEAD = 2  # chunks per worker that are begun, so that none waits for the next one's inputs
+
+
+class DaskRunner(Runner):
+    """Computes on the workers of a Dask scheduler.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, such as `tcp://10.0.0.1:8786`; None starts workers on this machine.
+    width
+        Replicates per program; by default what suits the workers' devices.
+    connect_seconds
+        How long to wait for the scheduler.
+    """
+
+    def __init__(self, address: str | None = None, width: int | None = None, *, connect_seconds: float = 20):
+        distributed = _distributed()
+        if address is None and jax.default_backend() == "gpu":
+            raise InputError(
+                "workers with GPUs are started one by one, so that each has its own: "
+                "CUDA_VISIBLE_DEVICES=0 dask worker ADDRESS --nthreads 1 --resources GPU=1, and so on; "
+                "then give --address ADDRESS"
+            )
+        try:
+            if address is None:
+                # Processes, not threads: each has a device of its own and can die alone.
+                cluster = distributed.LocalCluster(n_workers=_local_workers(), threads_per_worker=1)
+                self._client = distributed.Client(cluster)
+                self._cluster: Any = cluster
+            else:
+                self._client = distributed.Client(address, timeout=connect_seconds)
+                self._cluster = None
+        except (OSError, ValueError) as error:
+            raise InputError(f"no Dask scheduler answers at {address!r}: {error}") from error
+        self._client.wait_for_workers(1, timeout=120)
+        found = self._client.run(_describe)
+        kinds = sorted({device for device, _ in found.values()})
+        if len(kinds) > 1:
+            raise AscertainError(
+                f"the workers have different devices ({', '.join(kinds)}), on which numbers are rounded "
+                "differently; use workers of one kind"
+            )
+        self.device = kinds[0]
+        self.width = check_count("width", width or min(usual for _, usual in found.values()), least=1)
+        self.host = "Dask workers"
+        self._stages: dict[Hashable, tuple[Stage, int]] = {}
+        self._needs_gpu = any(_GPU in worker.get("resources", {}) for worker in self._workers().values())
+
+    def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
+        """Remember what to compute; workers compile what they are given."""
+        del like
+        self._stages[name] = stage, width
+
+    def ready(self, name: Hashable) -> bool:
+        """Whether a program is known."""
+        return name in self._stages
+
+    def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+        """Send a chunk to a worker and wait for its results."""
+        stage, width = self._stages[name]
+        resources = {"resources": {_GPU: 1}} if self._needs_gpu else {}
+        task = self._client.submit(run_chunk, stage, width, inputs, pure=False, **resources)
+        try:
+            done: Done = task.result()
+        except CancelledError as error:
+            raise ConnectionError(
+                "the Dask scheduler is gone; run the same command again to go on"
+            ) from error
+        if done.device != self.device:
+            raise AscertainError(
+                f"a worker with another device has joined: {done.device}, not {self.device}; numbers would "
+                "be rounded differently there, so use workers of one kind"
+            )
+        return done
+
+    @property
+    def places(self) -> int:
+        """Some chunks for each worker that is there at the moment."""
+        return _AHEAD * max(1, len(self._workers()))
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here is stopped."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _workers(self) -> dict[str, Any]:
+        return dict(self._client.scheduler_info(n_workers=-1)["workers"])
+
+
+def run_chunk(stage: Stage, width: int, inputs: list[Inputs]) -> Done:
+    """Compute a chunk on a worker; programs are compiled once per worker."""
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), inputs[0])
+    leaves, structure = jax.tree.flatten(shapes)
+    program = _program(stage, width, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), structure)
+    return run_program(program, inputs)
+
+
+@cache
+def _program(stage: Stage, width: int, leaves: tuple[Any, ...], structure: Any) -> Program:
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
+    program = Program(stage, jax.tree.unflatten(structure, shapes), width)
+    program.lower()
+    program.compile()
+    return program
+
+
+def _describe() -> tuple[str, int]:
+    return jax.devices()[0].device_kind, default_width()
+
+
+def _local_workers() -> int:
+    """One worker per two cores."""
+    return max(1, (os.cpu_count() or 1) // 2)
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise InputError("the engine dask needs Dask: pip install 'ascertain[cluster]'") from error
+    return distributed

@@ -1,0 +1,89 @@
+"""What programs cost: measured once, scaled to a study's tables.
+
+The costs were measured on CUBE-NM on one H200, and on CUBE on two processor cores; they are scaled by
+features, rows and training length. That is good to a factor of two or so, not more. Methods bring their own.
+"""
+
+import math
+
+import jax
+
+from ascertain import methods
+from ascertain.methods._registry import Cost
+from ascertain.predictors._masked_mlp import Settings
+from ascertain.recipe._jobs import Job
+from ascertain.recipe._materials import Materials
+
+_STAGES = ("predictor", "mask", "share", "restore", "pretrain", "fit", "routes")  # in the order of a study
+_COSTS = {
+    "gpu": {
+        "predictor": Cost(2.0, 0.02, 8),
+        "mask": Cost(0.0, 0.0, 5),
+        "share": Cost(15.0, 0.9, 15),
+        "restore": Cost(0.0, 0.0, 8),
+        "routes": Cost(0.0, 1.0, 3),
+    },
+    "cpu": {
+        "predictor": Cost(0.0, 8.0, 5),
+        "mask": Cost(0.0, 0.0, 3),
+        "share": Cost(0.0, 35.0, 8),
+        "restore": Cost(0.0, 0.0, 4),
+        "routes": Cost(0.0, 2.0, 2),
+    },
+}
+_OTHER = Cost(0.1, 0.02, 5)  # parts of users
+_FEATURES = {"gpu": 55, "cpu": 20}  # of the datasets that were measured
+_ROWS = 600
+_PREDICTOR = Settings(epochs=2000)  # as it was measured; methods were at their defaults
+_CELLS = 600 * 55
+
+
+def stage_rank(job: Job) -> int:
+    """The place of a job's stage in the order of a study."""
+    return _STAGES.index("share" if job.shared is not None else job.stage)
+
+
+def work_of(job: Job) -> str:
+    """The kind of work that decides what a job costs."""
+    if job.stage == "fit":
+        return job.method
+    return f"{job.method} pretraining" if job.stage == "pretrain" else job.stage
+
+
+def cost_of(job: Job) -> Cost:
+    """What was measured for such a job on this process's kind of device."""
+    device = kind_of_device()
+    if job.stage in ("fit", "pretrain"):
+        method = methods.get(job.method)
+        return (method.costs if job.stage == "fit" else method.pretraining_costs).get(device, _OTHER)
+    return _COSTS[device]["share" if job.shared is not None else job.stage]
+
+
+def chunk_seconds(job: Job, materials: Materials, width: int) -> float:
+    """Estimate the seconds of a chunk of jobs like this one."""
+    cost = cost_of(job)
+    return (cost.start + cost.each * width) * _scale(job, materials)
+
+
+def chunk_memory(job: Job, materials: Materials, width: int) -> float:
+    """Estimate the bytes that a chunk of jobs like this one takes on the device."""
+    shape = materials.part(job.dataset, job.split).train.x.shape
+    return cost_of(job).memory * width * max(1.0, math.prod(shape) / _CELLS)
+
+
+def kind_of_device() -> str:
+    """Which of the measured kinds this process's device is: gpu or cpu."""
+    return "gpu" if jax.default_backend() == "gpu" else "cpu"
+
+
+def _scale(job: Job, materials: Materials) -> float:
+    """How much more than what was measured a job takes."""
+    dataset = materials.datasets[job.dataset]
+    features = dataset.problem.n_features / _FEATURES[kind_of_device()]
+    rows = materials.part(job.dataset, job.split).train.x.shape[0] / _ROWS
+    usual = methods.get(job.method).settings() if job.method else _PREDICTOR
+    for name in ("batches", "epochs"):
+        length, measured = getattr(job.settings, name, None), getattr(usual, name, None)
+        if length is not None and measured:
+            return features * (rows if name == "epochs" else 1.0) * length / measured
+    return features

@@ -1,0 +1,329 @@
+"""Study files: what to run, as TOML that is checked before anything is computed."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ascertain import datasets, methods, missingness, predictors, restoration
+from ascertain._core.checks import check_rate
+from ascertain._core.files import replacing
+from ascertain.datasets._dataset import Dataset
+from ascertain.errors import InputError
+from ascertain.recipe._jobs import TrainingData
+from ascertain.recipe._materials import Scored
+from ascertain.recipe._presets import overridden
+from ascertain.registry import did_you_mean
+from ascertain.restoration._treatments import TREATMENTS, Treatment
+
+Names = tuple[str, ...]
+_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class OwnTable(BaseModel):
+    """A table of the user's own: `[tables.NAME]` in a study file.
+
+    Attributes
+    ----------
+    path
+        A CSV or Parquet file; a relative path starts at the study file's folder.
+    target
+        The column of the class.
+    costs
+        A price for each column or panel by name, or the path of a price list; by default 1 each.
+    budgets
+        The budgets that policies are evaluated at; the largest is trained for.
+    known
+        Columns that are known from the start, at no cost.
+    groups
+        Panels: the columns that are measured together, by the panel's name.
+    """
+
+    model_config = _STRICT
+
+    path: str
+    target: str
+    costs: dict[str, float | int] | str | None = None
+    budgets: tuple[float | int, ...] = Field(min_length=1)
+    known: Names = ()
+    groups: dict[str, Names] = {}
+
+    def load(self, name: str) -> Dataset:
+        """Read the table as a dataset."""
+        costs = Path(self.costs) if isinstance(self.costs, str) else self.costs
+        return datasets.from_file(
+            self.path,
+            target=self.target,
+            costs=costs,
+            budgets=[float(budget) for budget in self.budgets],
+            known=self.known,
+            groups=self.groups,
+            name=name,
+        )
+
+    def relative_to(self, folder: Path) -> "OwnTable":
+        """The same table with paths that do not depend on where a study is run."""
+        changes: dict[str, Any] = {"path": str((folder / self.path).resolve())}
+        if isinstance(self.costs, str):
+            changes["costs"] = str((folder / self.costs).resolve())
+        return self.model_copy(update=changes)
+
+
+class Study(BaseModel):
+    """Everything that decides which cells a study has and how each is computed.
+
+    Attributes
+    ----------
+    name
+        What the report calls it.
+    protocol
+        `paper` or `afabench`.
+    datasets
+        Registered names, and those of `tables`.
+    tables
+        Tables of the user's own, by name.
+    methods
+        Registered names; `jafa` means all of its state variants, `jafa:sm` one.
+    treatments
+        `complete`, `restricted`, `restored`; by default all that a dataset allows. Complete data are trained
+        on once, whatever the mechanisms and rates.
+    restorers, rates, splits
+        What to cross with it.
+    mechanisms
+        What hides cells; by default `mcar`, and nothing where a dataset has holes of its own.
+    budgets
+        By dataset, if others than its own are to be evaluated; the largest is trained for.
+    scored
+        Whether policies are evaluated on the rows that chose checkpoints (`valid`, the paper's way) or on
+        `test` rows. Where a dataset has holes, it is always estimates on test rows.
+    predictor
+        The fixed predictor by name.
+    settings
+        By method, restorer or `predictor`: settings other than the paper's.
+    routes
+        Whether to also measure fixed routes (table 1 of the paper); by default where rows are complete.
+    seed
+        Enters every random key.
+    """
+
+    model_config = _STRICT
+
+    name: str = Field(min_length=1)
+    protocol: Literal["paper", "afabench"] = "paper"
+    datasets: Names = Field(min_length=1)
+    methods: Names = Field(min_length=1)
+    treatments: tuple[Treatment, ...] | None = Field(None, min_length=1)
+    restorers: Names = ("pvae",)
+    mechanisms: Names | None = None
+    rates: tuple[float, ...] = (0.7,)
+    splits: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1)
+    budgets: dict[str, tuple[float, ...]] = {}
+    scored: Scored = "valid"
+    predictor: str = "mlp"
+    settings: dict[str, dict[str, Any]] = {}
+    tables: dict[str, OwnTable] = {}
+    routes: bool | None = None
+    seed: int = Field(0, ge=0, lt=2**32)
+
+    @property
+    def variants(self) -> list[tuple[str, str]]:
+        """The methods with each of the state variants that are asked for, in order."""
+        found = []
+        for entry in self.methods:
+            name, _, state = entry.partition(":")
+            found += [(name, each) for each in ([state] if state else methods.get(name).states)]
+        return list(dict.fromkeys(found))
+
+    def training_data(self, has_holes: bool) -> list[TrainingData]:
+        """The training sets of a dataset, by treatment, mechanism, rate and restorer."""
+        treatments = self.treatments or (TREATMENTS[1:] if has_holes else TREATMENTS)
+        mechanisms = self.mechanisms
+        if mechanisms is None:
+            mechanisms = () if has_holes else ("mcar",)
+        holes = [(mechanism, rate) for mechanism in mechanisms for rate in self.rates]
+        made = []
+        for treatment in treatments:
+            if treatment == "complete":
+                made.append(TrainingData())
+                continue
+            fillers = self.restorers if treatment == "restored" else ("",)
+            made += [
+                TrainingData(treatment, *hole, filler) for hole in holes or [("", 0.0)] for filler in fillers
+            ]
+        return made
+
+    def measures_routes(self, has_holes: bool) -> bool:
+        """Whether fixed routes of a dataset are measured."""
+        return not has_holes if self.routes is None else self.routes
+
+    def load(self, data_dir: Path | None = None) -> dict[str, Dataset]:
+        """Load the datasets by name, each with the study's budgets."""
+        found = {}
+        for name in self.datasets:
+            table = self.tables.get(name)
+            dataset = datasets.load(name, data_dir) if table is None else table.load(name)
+            budgets = self.budgets.get(name)
+            found[name] = dataset if budgets is None else dataset.with_budgets(budgets)
+        return found
+
+    def narrowed(self, names: Iterable[str] | None, protocol: str | None) -> "Study":
+        """The study on some of its datasets only, or under the other protocol."""
+        chosen: dict[str, Any] = {} if protocol is None else {"protocol": protocol}
+        if names is not None:
+            wanted = tuple(names)
+            for name in wanted:
+                if name not in self.datasets:
+                    raise InputError(
+                        f"the study has no dataset {name!r}; {did_you_mean(name, self.datasets)}"
+                    )
+            chosen["datasets"] = wanted
+            for key in ("budgets", "tables"):
+                kept = self.model_dump(exclude_none=True)[key]
+                chosen[key] = {name: each for name, each in kept.items() if name in wanted}
+        return _validated(self.model_dump(exclude_none=True) | chosen, f"study {self.name!r}")
+
+
+def shipped() -> dict[str, str]:
+    """The study files that come with the package: their first comments, by name."""
+    found = {}
+    for entry in sorted(resources.files("ascertain.study").joinpath("files").iterdir(), key=lambda e: e.name):
+        found[entry.name.removesuffix(".toml")] = entry.read_text().splitlines()[0].lstrip("# ")
+    return found
+
+
+def read_study(source: str | Path) -> Study:
+    """Read a study file, or one that comes with the package by its name.
+
+    Examples
+    --------
+    >>> len(read_study("paper").datasets)
+    8
+    """
+    path = Path(source)
+    if path.is_file():
+        text = path.read_text(encoding="utf-8")
+    elif str(source).removesuffix(".toml") in shipped():
+        name = str(source).removesuffix(".toml")
+        text = resources.files("ascertain.study").joinpath("files", f"{name}.toml").read_text()
+    else:
+        raise InputError(f"there is no study file {source}; the package comes with {', '.join(shipped())}")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source} is not valid TOML: {error}") from error
+    study = _validated(content, str(source))
+    tables = {name: table.relative_to(path.parent) for name, table in study.tables.items()}
+    return study.model_copy(update={"tables": tables})
+
+
+def write_study(study: Study, path: Path) -> None:
+    """Write a study file that `read_study` reads back."""
+    with replacing(path) as temporary:
+        temporary.write_text(study_text(study), encoding="utf-8")
+
+
+def study_text(study: Study) -> str:
+    """A study as TOML."""
+    return tomli_w.dumps(study.model_dump(exclude_none=True))
+
+
+def _validated(content: dict[str, Any], where: str) -> Study:
+    try:
+        study = Study.model_validate(_tuples(content))
+    except ValidationError as error:
+        # A key that is not known comes first: it may be why another one is missing.
+        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            hint = did_you_mean(str(first["loc"][-1]), _known_keys(first["loc"]))
+            raise InputError(f"{where}: no key is called {place!r}; {hint}") from None
+        if first["type"] == "missing":
+            raise InputError(f"{where}: the key {place!r} is missing") from None
+        raise InputError(f"{where}: {place}: {first['msg']}, got {first['input']!r}") from None
+    try:
+        _check_names(study)
+        _check_values(study)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    return study
+
+
+def _known_keys(place: tuple[Any, ...]) -> Iterable[str]:
+    return (OwnTable if place[0] == "tables" else Study).model_fields
+
+
+def _check_names(study: Study) -> None:
+    """Raise where something is named that does not exist, or twice."""
+    for name, state in study.variants:
+        methods.get(name).check_state(state)
+    predictors.get(study.predictor)
+    for name in study.tables:
+        if name in datasets.names():
+            raise InputError(f"tables.{name}: there is a dataset of this name; give the table another one")
+        if name not in study.datasets:
+            raise InputError(f"tables.{name} is not used: list {name!r} in datasets")
+    known: dict[str, Iterable[str]] = {
+        "datasets": (*study.tables, *datasets.names()),
+        "restorers": restoration.names(),
+        "mechanisms": missingness.names(),
+        "budgets": study.datasets,
+        "settings": ("predictor", *restoration.names(), *methods.names()),
+    }
+    for key, names in known.items():
+        for name in getattr(study, key) or ():
+            if name not in names:
+                raise InputError(f"{key}: there is no {name!r}; {did_you_mean(name, names)}")
+    for key in ("datasets", "methods", "treatments", "restorers", "mechanisms", "rates", "splits"):
+        values = getattr(study, key) or ()
+        for value in values:
+            if values.count(value) > 1:
+                raise InputError(f"{key} lists {value!r} twice")
+
+
+def _check_values(study: Study) -> None:
+    """Raise where a number is out of range, or a treatment lacks what it needs."""
+    for rate in study.rates:
+        check_rate(rate)
+    for split in study.splits:
+        if split < 0:
+            raise InputError(f"splits are numbered from 0, got {split}")
+    budgets = {f"budgets.{name}": amounts for name, amounts in study.budgets.items()}
+    budgets |= {f"tables.{name}.budgets": table.budgets for name, table in study.tables.items()}
+    for key, amounts in budgets.items():
+        if not amounts or not all(np.isfinite(amount) and amount > 0 for amount in amounts):
+            raise InputError(f"{key} must be one or more positive numbers, got {list(amounts)}")
+    for name, changes in study.settings.items():
+        _check_settings(name, changes)
+    treatments = set(study.treatments or TREATMENTS)
+    if treatments - {"complete"} and not (study.mechanisms != () and study.rates):
+        raise InputError("restricted and restored data need at least one of mechanisms and of rates")
+    if "restored" in treatments and not study.restorers:
+        raise InputError("restored data need at least one of restorers")
+
+
+def _check_settings(name: str, changes: Mapping[str, Any]) -> None:
+    """Raise where a setting does not exist, has another type, or belongs to a model that parts share."""
+    if name in methods.names():
+        part: Any = methods.get(name)
+    else:
+        part = predictors.get("mlp") if name == "predictor" else restoration.get(name)
+    shared = getattr(part, "shares", None)
+    if shared is not None and name != shared.settings_name:
+        own = type(shared.settings())
+        for field in changes:
+            if name in restoration.names() or isinstance(getattr(part.settings(), field, None), own):
+                table = shared.settings_name
+                raise InputError(f"settings.{name}.{field}: set this in [settings.{table}], as it is shared")
+    overridden(part.settings(), changes, f"settings.{name}")
+
+
+def _tuples(value: Any) -> Any:
+    """Turn lists into tuples, which studies are made of."""
+    if isinstance(value, Mapping):
+        return {key: _tuples(each) for key, each in value.items()}
+    return tuple(_tuples(each) for each in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,75 @@
+"""All jobs of a study."""
+
+from pathlib import Path
+
+from ascertain.errors import InputError
+from ascertain.protocol import protocol
+from ascertain.recipe._jobs import Job, SplitJobs, in_order
+from ascertain.recipe._materials import Materials
+from ascertain.registry import SharedModel
+from ascertain.study._file import Study
+
+
+class Grid:
+    """The cells and routes of a study, with all jobs that they need and what these take.
+
+    Parameters
+    ----------
+    study
+        What to run.
+    data_dir
+        Where to look for data files.
+    width
+        Replicates per program.
+    """
+
+    def __init__(self, study: Study, data_dir: Path | None = None, width: int = 1):
+        self.study = study
+        self.materials = Materials(study.load(data_dir), protocol(study.protocol), width, study.scored)
+        self.cells: list[Job] = []
+        self.routes: list[Job] = []
+        for name in study.datasets:
+            self._check_holes(name)
+            for split in study.splits:
+                self._add(name, split)
+        self.jobs = in_order([*self.cells, *self.routes])
+
+    def shortened(self, job: Job) -> bool:
+        """Whether a cell is trained with other settings than the paper's."""
+        used = {"predictor", job.method, job.restorer}
+        used |= {
+            need.shared.settings_name for need in _all_needs(job) if isinstance(need.shared, SharedModel)
+        }
+        return any(changes for name, changes in self.study.settings.items() if name in used)
+
+    def _add(self, name: str, split: int) -> None:
+        study, has_holes = self.study, self.materials.has_holes(name)
+        jobs = SplitJobs(
+            self.materials.datasets[name],
+            split,
+            self.materials.content(name, split),
+            self.materials.protocol,
+            study.seed,
+            study.settings,
+            study.predictor,
+        )
+        data = study.training_data(has_holes)
+        self.cells += [jobs.cell(method, state, made) for method, state in study.variants for made in data]
+        if study.measures_routes(has_holes):
+            self.routes.append(jobs.routes())
+
+    def _check_holes(self, name: str) -> None:
+        """Raise where complete rows are asked of a dataset that has holes of its own."""
+        asked = {"'complete' in treatments": "complete" in (self.study.treatments or ())}
+        asked["routes = true"] = bool(self.study.routes)
+        for what, is_asked in asked.items():
+            if is_asked and self.materials.has_holes(name):
+                raise InputError(
+                    f"{name} has missing cells of its own, so there are no complete rows to train or measure "
+                    f'on: {what} cannot be had. Say treatments = ["restricted", "restored"], and leave '
+                    "routes out"
+                )
+
+
+def _all_needs(job: Job) -> list[Job]:
+    return [each for need in job.needs for each in (need, *_all_needs(need))]

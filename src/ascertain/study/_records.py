@@ -1,0 +1,179 @@
+"""What is written down of a finished cell, and the tables that are assembled from it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+from ascertain._core.files import replacing
+from ascertain._core.version import __version__
+from ascertain.evaluation._routes import RouteStructure
+from ascertain.recipe._jobs import IDENTITY, Job
+from ascertain.recipe._materials import Load
+from ascertain.recipe._programs import Done
+from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
+from ascertain.recipe._stages import Fitted
+from ascertain.study._grid import Grid
+from ascertain.study._runners import Runner
+from ascertain.study._store import Store
+
+RESULTS, TIMINGS, ROUTES = "results.parquet", "timings.parquet", "routes.parquet"
+ACQUISITIONS = "acquisitions.parquet"
+TABLES = (RESULTS, TIMINGS, ROUTES, ACQUISITIONS)
+
+_SHARE_DIGITS = 6
+
+
+def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str, Any]:
+    """How a chunk was computed, for each of its jobs.
+
+    A job's seconds are those of one place of the chunk, so that they do not depend on how full it was.
+    """
+    return {
+        "seconds": done.seconds / width,
+        "chunk_seconds": done.seconds,
+        "chunk_jobs": n_jobs,
+        "compile_seconds": done.compile_seconds,
+        "temporary_bytes": done.temporary_bytes,
+        "width": width,
+        "asked_width": runner.width,  # more than the width where memory did not allow it
+        "device": done.device,
+        "version": __version__,
+        "jax": jax.__version__,
+        "host": runner.host,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[str, Any]) -> dict[str, Any]:
+    """Score a fitted policy, and collect all that is kept of a cell."""
+    materials = grid.materials
+    dataset, part = materials.datasets[job.dataset], materials.part(job.dataset, job.split)
+    shares: list[Any] = []
+    if materials.has_holes(job.dataset):
+        predictor = job.needed("predictor")
+        assert predictor is not None
+        own = (fitted.policy, load(predictor), part.train, part.scored, materials.protocol, job.seed)
+        frame = incomplete_scores(job.key, dataset, *own)
+    else:
+        frame = complete_scores(dataset, part.scored, fitted)
+        shares = np.round(shares_of_actions(dataset, fitted), _SHARE_DIGITS).tolist()
+    if grid.study.scored == "test" or "estimator" in frame:
+        frame["scored"] = "test"
+    return {
+        **job.identity(),
+        "protocol": grid.study.protocol,
+        "train_budget": float(str(np.asarray(dataset.problem.budget))),
+        "metric": dataset.metric,
+        "shortened": grid.shortened(job),
+        "restoration_rmse": _number(materials.restoration_error(job, load)),
+        "scores": [{k: _number(v) for k, v in row.items()} for row in frame.to_dict("records")],
+        "actions": list(dataset.problem.action_names or map(str, range(dataset.problem.n_actions))),
+        "shares": shares,
+        "settings": repr(job.settings),
+        "details": details,
+    }
+
+
+def routes_record(
+    job: Job, found: RouteStructure, budget: float, protocol: str, details: dict[str, Any]
+) -> dict[str, Any]:
+    """All that is kept of a split's route structure."""
+    numbers = {name: _number(getattr(found, name)) for name in ("v_static", "sensitivity", "overlap")}
+    own = {"dataset": job.dataset, "split": job.split, "protocol": protocol, "budget": budget}
+    return {**own, **numbers, "routes": found.routes, "details": details}
+
+
+def assemble(store: Store, grid: Grid) -> None:
+    """Write the tables of all finished jobs of a study.
+
+    Rows are sorted by identity, so the same results make the same file in whatever order they came.
+    """
+    records = {job.id: record for job in grid.cells if (record := store.record(job)) is not None}
+    routes = {job.id: record for job in grid.routes if (record := store.record(job)) is not None}
+    tables = {
+        RESULTS: _results(records),
+        ACQUISITIONS: _acquisitions(records),
+        ROUTES: _sorted(pd.DataFrame([_without(record, "details") for record in routes.values()])),
+        TIMINGS: _timings(store, grid, records, routes),
+    }
+    for name, table in tables.items():
+        _write(table, store.folder / name)
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    """Write a table, whole or not at all; one without rows has no columns either, and no file."""
+    if table.empty:
+        path.unlink(missing_ok=True)
+        return
+    with replacing(path) as temporary:
+        table.to_parquet(temporary, index=False)
+
+
+def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    rows = []
+    for cell, record in records.items():
+        own = {"cell": cell, **{name: record[name] for name in (*IDENTITY, "protocol")}}
+        after = {name: record[name] for name in ("restoration_rmse", "shortened")}
+        after |= {name: record["details"][name] for name in ("width", "device")}
+        shared = {"train_budget": record["train_budget"], "metric": record["metric"]}
+        rows += [{**own, "budget": row["budget"], **shared, **row, **after} for row in record["scores"]]
+    return _sorted(pd.DataFrame(rows), "budget", "estimator").astype(
+        {"restoration_rmse": float} if rows else {}
+    )
+
+
+def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
+    """Tabulate who takes what when, without the actions that nobody takes."""
+    records = {cell: record for cell, record in records.items() if record["shares"]}
+    if not records:
+        return pd.DataFrame()
+    found = list(records.values())
+    taken = [np.nonzero(record["shares"]) for record in found]
+    both = list(zip(found, taken, strict=True))
+    place = np.repeat(np.arange(len(found)), [len(steps) for steps, _ in taken])
+    columns: dict[str, Any] = {"cell": np.array(list(records), object)[place]}
+    for name in (*IDENTITY, "protocol"):
+        columns[name] = np.array([record[name] for record in found])[place]
+    columns["step"] = np.concatenate([steps for steps, _ in taken]) + 1
+    columns["action"] = np.concatenate([np.array(record["actions"], object)[a] for record, (_, a) in both])
+    columns["action_number"] = np.concatenate([actions for _, actions in taken])
+    columns["share"] = np.concatenate([np.asarray(record["shares"])[where] for record, where in both])
+    return _sorted(pd.DataFrame(columns), "step", "action_number")
+
+
+def _timings(
+    store: Store, grid: Grid, records: dict[str, dict[str, Any]], routes: dict[str, dict[str, Any]]
+) -> pd.DataFrame:
+    rows = []
+    for job in grid.jobs:
+        if job.stage == "fit":
+            details = records.get(job.id, {}).get("details")
+        elif job.stage == "routes":
+            details = routes.get(job.id, {}).get("details")
+        else:
+            details = store.details(job)
+        if details is not None:
+            own = {"stage": job.stage, "cell": job.id if job.stage == "fit" else "", **job.identity()}
+            rows.append({**own, "protocol": grid.study.protocol, **details})
+    return _sorted(pd.DataFrame(rows), "stage")
+
+
+def _sorted(table: pd.DataFrame, *further: str) -> pd.DataFrame:
+    by = [name for name in (*IDENTITY, *further) if name in table]
+    return table.sort_values(by, ignore_index=True) if by else table
+
+
+def _without(record: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != name}
+
+
+def _number(value: Any) -> Any:
+    """What JSON knows of a value: a text, or a number, with None for NaN."""
+    if isinstance(value, str):
+        return value
+    number = float(value) if not isinstance(value, int | np.integer) else int(value)
+    return None if number != number else number

@@ -1,0 +1,166 @@
+"""The store of a study: one folder, one file per finished job, and tables that are assembled from them.
+
+    study.toml                what is run
+    cells/*.json              one record per finished cell (and per dataset and split, for routes)
+    artefacts/*.safetensors   what cells share: predictors, masks, restored tables, pretrained networks
+    failures/*.json           the errors of jobs that failed, until they succeed
+    *.parquet                 assembled tables
+
+A file appears under its name only when it is complete and on disk, so a killed run loses what it had in
+flight and nothing else. Several runs may work on one store: each holds locks on the jobs that it computes,
+which the system releases when it dies.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ascertain._core.files import replacing
+from ascertain.errors import StoreError
+from ascertain.recipe._jobs import Job
+
+_OPEN: set[Path] = set()  # folders that this process is at work in
+_RECORDED = ("fit", "routes")  # stages whose results are records; those of the others are arrays
+
+
+class Store:
+    """The folder of a study.
+
+    Parameters
+    ----------
+    folder
+        Where it is; `open` makes it.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._locks: int | None = None
+
+    def open(self) -> None:
+        """Make the folder and get ready to reserve jobs; reading needs neither."""
+        own = self.folder.resolve()
+        if own in _OPEN:
+            # Locks belong to a process: a second run in this one would not see those of the first.
+            raise StoreError(f"another run of this process is at work in {self.folder}")
+        try:
+            for part in ("cells", "artefacts", "failures"):
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            self._locks = os.open(self.folder / ".locks", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            problem = f"the folder {self.folder} cannot be used for a study: {error.strerror}"
+            raise StoreError(problem) from error
+        _OPEN.add(own)
+
+    def close(self) -> None:
+        """Release all locks."""
+        if self._locks is not None:
+            os.close(self._locks)
+            self._locks = None
+            _OPEN.discard(self.folder.resolve())
+
+    def path(self, job: Job) -> Path:
+        """Say where a job's result is kept."""
+        if job.stage in _RECORDED:
+            return self.folder / "cells" / f"{job.id}.json"
+        return self.folder / "artefacts" / f"{job.id}.safetensors"
+
+    def has(self, job: Job) -> bool:
+        """Whether a job's result is there; a file that is cut short counts as absent."""
+        return self.path(job).exists() and self.details(job) is not None
+
+    def record(self, job: Job) -> dict[str, Any] | None:
+        """Read a cell's record, or None."""
+        try:
+            record = json.loads(self.path(job).read_bytes())
+        except (OSError, ValueError):
+            return None
+        whole = isinstance(record, dict) and record.pop("sha256", None) == _digest(record)
+        return record if whole else None
+
+    def save_record(self, job: Job, record: Mapping[str, Any]) -> None:
+        """Write a cell's record."""
+        with replacing(self.path(job)) as temporary:
+            temporary.write_text(json.dumps({**record, "sha256": _digest(record)}))
+        self._forgive(job)
+
+    def details(self, job: Job) -> dict[str, Any] | None:
+        """Read how a job's result was computed, or None where it is not there, whole."""
+        if job.stage in _RECORDED:
+            record = self.record(job)
+            return None if record is None else record["details"]
+        try:
+            with safe_open(self.path(job), "numpy") as file:
+                return json.loads(file.metadata()["details"])
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+            return None
+
+    def save_artefact(self, job: Job, result: Any, details: Mapping[str, Any]) -> None:
+        """Write a PyTree of arrays."""
+        leaves = {
+            str(place): np.ascontiguousarray(leaf) for place, leaf in enumerate(jax.tree.leaves(result))
+        }
+        content = save(leaves, {"details": json.dumps(details)})
+        with replacing(self.path(job)) as temporary:
+            temporary.write_bytes(content)
+        self._forgive(job)
+
+    def load_artefact(self, job: Job, like: Any) -> Any:
+        """Read a PyTree of arrays that looks like the given one."""
+        with safe_open(self.path(job), "numpy") as file:
+            leaves = [file.get_tensor(str(place)) for place in range(len(jax.tree.leaves(like)))]
+        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+    def save_failure(self, job: Job, error: str, trace: str = "") -> None:
+        """Write down why a job failed; it is tried again by the next run."""
+        content = {**job.identity(), "stage": job.stage, "error": error, "traceback": trace}
+        with replacing(self._failure(job)) as temporary:
+            temporary.write_text(json.dumps(content, indent=1))
+
+    def failure(self, job: Job) -> str | None:
+        """The error of a job that failed, or None."""
+        try:
+            return str(json.loads(self._failure(job).read_bytes())["error"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def lock(self, job: Job) -> bool:
+        """Try to reserve a job for this process; False where another one has it."""
+        assert self._locks is not None
+        try:
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(job))
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError as error:
+            raise StoreError(
+                f"the file system of {self.folder} has no locks ({error.strerror}); use another one"
+            ) from error
+        return True
+
+    def unlock(self, job: Job) -> None:
+        """Release a job."""
+        assert self._locks is not None
+        fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _place(job))
+
+    def _failure(self, job: Job) -> Path:
+        return self.folder / "failures" / f"{job.id}.json"
+
+    def _forgive(self, job: Job) -> None:
+        self._failure(job).unlink(missing_ok=True)
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record).encode()).hexdigest()
+
+
+def _place(job: Job) -> int:
+    """A job's byte in the file of locks; two jobs that share one only wait for each other."""
+    return int.from_bytes(hashlib.sha256(job.id.encode()).digest()[:6], "big")

@@ -1,0 +1,407 @@
+"""How the columns of a training table become features, and the same for rows that come later.
+
+`fit_encoding` reads the table once. The `Encoding` that it returns is plain data, so that another process can
+read rows just as they were read in training.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Float32, Float64
+
+from ascertain._core.checks import check_costs, check_names, check_numbers
+from ascertain._core.frames import as_pandas, listed, nearest
+from ascertain._core.json import Strict, canonical, first_finding
+from ascertain.errors import InputError, StoreError
+from ascertain.problem import Problem
+from ascertain.tables._columns import Column, as_array, as_frame, is_table, learn, read, table_cells
+
+# No network sees a value further from the mean than this many deviations: its squares must not overflow.
+MOST_DEVIATIONS = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Action:
+    """What is acquired as one, and its price."""
+
+    name: str
+    columns: tuple[str, ...]
+    price: float
+
+
+class _Record(Strict):
+    columns: tuple[Column, ...]
+    actions: tuple[Action, ...]
+    known: tuple[str, ...]
+    flagged: tuple[str, ...]
+    named: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """How columns become features, and what acquiring them costs; made by `fit_encoding`.
+
+    Each column belongs to one action, or is known from the start. A known column is at its mean where a row
+    lacks it; those that some training rows lacked are flagged: one more feature says whether a row does.
+    """
+
+    columns: tuple[Column, ...]  # in the order of the training table
+    actions: tuple[Action, ...]  # a panel of columns each, or one column
+    known: tuple[str, ...]
+    flagged: tuple[str, ...]
+    named: bool  # whether the training table named its columns, as a DataFrame does and an array does not
+
+    def __post_init__(self) -> None:
+        for column in self.columns:
+            column.check()
+        for what, names in (
+            ("columns", [column.name for column in self.columns]),
+            ("features", self.feature_names),
+            ("actions", self.action_names),
+        ):
+            for name, count in Counter(names).most_common(1):
+                if count > 1:
+                    raise InputError(f"two {what} would be called {name!r}; rename a column or a category")
+        placed = Counter([column for action in self.actions for column in action.columns] + [*self.known])
+        if not self.columns or placed != Counter(column.name for column in self.columns):
+            raise InputError("each column must belong to one action, or be known")
+        if not self.actions:
+            raise InputError("all columns are known, so there is nothing to acquire; take some out of known")
+        if not set(self.flagged) <= set(self.known):
+            raise InputError("only known columns can be flagged where they are missing")
+        check_costs([action.price for action in self.actions], [repr(action.name) for action in self.actions])
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, in the order of `transform`."""
+        flags = (f"{name} missing" for name in self.flagged)
+        return (*(feature for column in self.columns for feature in column.features), *flags)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions, in the order of `problem`."""
+        return tuple(action.name for action in self.actions)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def _owners(self) -> list[str]:
+        """The column of each feature."""
+        return [*(column.name for column in self.columns for _ in column.features), *self.flagged]
+
+    @cached_property
+    def _is_known(self) -> Bool[np.ndarray, " features"]:
+        return np.isin(self._owners, self.known)
+
+    @cached_property
+    def _moments(self) -> Float64[np.ndarray, "2 features"]:
+        """Means and deviations; flags stay as they are."""
+        n_flags = len(self.flagged)
+        mean = [each for column in self.columns for each in column.mean] + [0.0] * n_flags
+        return np.array([mean, [each for column in self.columns for each in column.scale] + [1.0] * n_flags])
+
+    def values(
+        self,
+        X: Any,  # noqa: N803 - as scikit-learn calls it
+        *,
+        unseen: Literal["error", "missing"] = "error",
+    ) -> Float64[np.ndarray, "rows features"]:
+        """Read features in their own units, NaN where not measured; takes what `transform` takes."""
+        raw = read(self.columns, self._cells(X), unseen)
+        if not self.flagged:
+            return raw
+        return np.hstack([raw, np.isnan(raw[:, [self._owners.index(name) for name in self.flagged]])])
+
+    def transform(
+        self,
+        X: Any,  # noqa: N803 - as scikit-learn calls it
+        *,
+        unseen: Literal["error", "missing"] = "error",
+    ) -> tuple[Float32[np.ndarray, "rows features"], Bool[np.ndarray, "rows features"]]:
+        """Standardise the features of rows (0 where not available), and say which are available.
+
+        The columns of a DataFrame are matched by name, in any order, and those of an array by position. As
+        with scikit-learn's estimators, a table that lacks columns or has others besides is refused; one
+        that comes to an encoding of an unnamed array may call its columns as it likes. A column that was
+        never measured in training is never available, as nothing can be concluded from it. Known columns
+        always are: at their means where a row lacks them. No value is further from the mean than
+        `MOST_DEVIATIONS`.
+
+        Parameters
+        ----------
+        X
+            A pandas or polars DataFrame, or a two-dimensional array; NaN, None and NA: not measured.
+        unseen
+            Whether a category that was not there in training is refused or taken as not measured.
+        """
+        raw = self.values(X, unseen=unseen)
+        measured = ~np.isnan(raw)
+        mean, scale = self._moments
+        with np.errstate(over="ignore"):  # infinities are cut off as well
+            x = np.clip((raw - mean) / scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+        return np.where(measured, x, 0.0).astype(np.float32), measured | self._is_known
+
+    def inverse(
+        self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
+    ) -> pd.DataFrame:
+        """Turn features back into columns in their own units; of categories, the likeliest."""
+        n_features = len(self.feature_names)
+        if x.shape != available.shape or x.shape[1:] != (n_features,):
+            raise InputError(f"x and available must have {n_features} features, got {x.shape}")
+        mean, scale = self._moments
+        raw = x.astype(np.float64) * scale + mean
+        flags = dict(zip(self.flagged, raw.T[n_features - len(self.flagged) :], strict=True))
+        table: dict[str, Any] = {}
+        start = 0
+        for column in self.columns:
+            block = slice(start, start + len(column.features))
+            start = block.stop
+            there = available[:, block].all(axis=1)
+            if column.name in flags:
+                there = there & (flags[column.name] < 0.5)
+            if column.categories is not None:
+                codes = np.where(there, raw[:, block].argmax(axis=1), -1)
+                table[column.name] = pd.Categorical.from_codes(codes, pd.Index(column.categories))
+            elif column.kind == "boolean":
+                table[column.name] = pd.arrays.BooleanArray(raw[:, block.start] > 0.5, np.logical_not(there))
+            else:
+                table[column.name] = np.where(there, raw[:, block.start], np.nan)
+        return pd.DataFrame(table)
+
+    def problem(self, budget: float | None, class_names: Sequence[str]) -> Problem:
+        """Pose the problem of acquiring these actions; a budget of None pays for all of them.
+
+        A panel can be acquired without those of its columns that were never measured in training.
+        """
+        empty = {column.name for column in self.columns if column.kind == "empty"}
+        reveals = [
+            np.isin(self._owners, list(set(action.columns) - empty or set(action.columns)))
+            for action in self.actions
+        ]
+        prices = np.array([action.price for action in self.actions])
+        names = {"action_names": self.action_names, "feature_names": self.feature_names}
+        amount = prices.sum() if budget is None else budget
+        return Problem(np.array(reveals), prices, amount, len(class_names), **names, class_names=class_names)
+
+    def parse(self, column: str, text: str) -> float | bool | str:
+        """Read a value that a person typed: a number, yes or no, or a category in capitals or not."""
+        return self._find(column).parse(text)
+
+    def outside(self, column: str, value: float | bool | str) -> bool:
+        """Whether training had no such category, or no numbers as low or as high as this one."""
+        return self._find(column).outside(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The encoding as plain data, of which `from_json` makes the very same encoding."""
+        fields = {field: getattr(self, field) for field in _Record.model_fields}
+        return _Record(**fields).model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, content: object) -> "Encoding":
+        """Read what `to_json` wrote; anything else raises a `StoreError`."""
+        try:
+            return cls(**dict(_Record.model_validate_json(canonical(content))))
+        except (TypeError, ValueError) as error:  # pydantic's and our own are among these
+            raise StoreError(
+                f"the encoding of the columns cannot be used: {first_finding(error)}; save the model again"
+            ) from error
+
+    def _find(self, name: str) -> Column:
+        _check_name("there is", name, self._by_name)
+        return self._by_name[name]
+
+    def _cells(self, given: Any) -> list[np.ndarray]:
+        """The cells of each column, as numbers or as they are."""
+        if not is_table(given):
+            array = as_array(given)
+            self._check_width(array.shape[1])
+            return list(array.astype(np.float64 if array.dtype.kind in "fiub" else object, copy=False).T)
+        table = as_frame(given)
+        found = list(map(str, table.columns))
+        in_order = found == list(self._by_name)
+        return table_cells(table if in_order else table.iloc[:, self._positions(found)])
+
+    def _check_width(self, width: int) -> None:
+        if width != len(self.columns):  # in the words that scikit-learn's checks look for
+            raise InputError(
+                f"X has {width} features, but Encoding is expecting {len(self.columns)} features as input"
+            )
+
+    def _positions(self, found: list[str]) -> list[int]:
+        """Where each column is in a table with others, or with other names or another order."""
+        extra, lacking = sorted(set(found) - set(self._by_name)), sorted(set(self._by_name) - set(found))
+        if (extra or lacking) and not self.named:
+            self._check_width(len(found))
+            return list(range(len(found)))
+        if extra or lacking:  # in scikit-learn's words
+            parts = ["The feature names should match those that were passed during fit."]
+            titles = "unseen at fit time", "seen at fit time, yet now missing"
+            for title, names in zip(titles, (extra, lacking), strict=True):
+                if names:
+                    more = ["- ..."] if len(names) > 8 else []
+                    parts += [f"Feature names {title}:", *(f"- {name}" for name in names[:8]), *more]
+            raise InputError("\n".join(parts) + "\n")
+        for name in [name for name, count in Counter(found).items() if count > 1][:1]:
+            raise InputError(f"two columns are called {name!r}; rename one of them")
+        return [found.index(name) for name in self._by_name]
+
+
+def fit_encoding(
+    X: Any,  # noqa: N803 - as scikit-learn calls it
+    *,
+    costs: Any = None,
+    groups: Any = None,
+    known: Any = None,
+    feature_names: Any = None,
+    target: str | None = None,
+    aside: Collection[str] = (),
+) -> Encoding:
+    """Learn how the columns of a training table become features; empty cells were not measured.
+
+    Numbers and booleans become one feature each. A column of text or categories becomes one feature for
+    each category, called for example `colour=red`; they are acquired as one action. A column that was never
+    measured, or always with the same value, is kept: folds of cross-validation have such columns.
+
+    Parameters
+    ----------
+    X
+        A pandas or polars DataFrame, or a two-dimensional array, whose columns are called x0, x1, ...
+    costs, groups, known
+        As for `AcquisitionClassifier`.
+    feature_names
+        What to call the columns of an array instead.
+    target
+        What the column of classes is called. It is not in `X`, and cannot be acquired.
+    aside
+        Columns to leave out, though `costs`, `groups` and `known` may list them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> patients = pd.DataFrame({"age": [40, 50, None], "sex": ["f", "m", "f"], "scan": [0.5, None, 2.5]})
+    >>> encoding = fit_encoding(patients, costs={"scan": 9.5}, known=["age"])
+    >>> encoding.feature_names
+    ('age', 'sex=f', 'sex=m', 'scan', 'age missing')
+    >>> x, available = encoding.transform(patients[1:])
+    >>> x[:, 0].tolist(), available[:, 3].tolist()
+    ([1.0, 0.0], [False, True])
+    >>> encoding.problem(None, ["healthy", "sick"]).costs.tolist()
+    [1.0, 9.5]
+    >>> encoding.parse("scan", " 1,75 "), encoding.parse("sex", "F"), encoding.outside("age", 51)
+    (1.75, 'f', True)
+    """
+    named = is_table(X)
+    if named:
+        if feature_names is not None:
+            raise InputError("feature_names is for arrays; rename the columns of the table instead")
+        table = as_pandas(as_frame(X))
+    else:
+        array = as_array(X)
+        titles = check_names("feature_names", feature_names, array.shape[1])
+        table = pd.DataFrame(array, columns=list(titles or (f"x{i}" for i in range(array.shape[1]))))
+
+    names = list(table.columns)
+    members = _members(groups, names, target)
+    observed = _known(known, names, members, target)
+    prices = _prices(costs, members, names, target, aside)
+    usable = [name for name in names if name not in aside]
+    free = tuple(name for name in usable if name in observed)
+    left = {panel: tuple(name for name in group if name not in aside) for panel, group in members.items()}
+    actions = actions_of(usable, {panel: group for panel, group in left.items() if group})
+    return Encoding(
+        columns=tuple(learn(name, table[name]) for name in usable),
+        actions=tuple(
+            Action(name, group, prices[name]) for name, group in actions.items() if name not in free
+        ),
+        known=free,
+        flagged=tuple(name for name in free if table[name].isna().any()),
+        named=named or feature_names is not None,
+    )
+
+
+def actions_of(columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """The actions, by their first column: one for each group, one for each column in none."""
+    group_of = {column: name for name, members in groups.items() for column in members}
+    names = dict.fromkeys(group_of.get(column, column) for column in columns)
+    return {name: tuple(groups.get(name, (name,))) for name in names}
+
+
+def by_name(what: str, given: Any) -> dict[str, Any]:
+    """What the caller lists by name, nothing for None."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping | pd.Series):
+        raise InputError(f"{what} must be a dict by name, got {given!r}")
+    return {str(name): value for name, value in given.items()}
+
+
+def _members(groups: Any, columns: Sequence[str], target: str | None) -> dict[str, tuple[str, ...]]:
+    """The columns of each panel; unknown and shared ones, and the name of another column, are refused."""
+    members: dict[str, tuple[str, ...]] = {}
+    panel_of: dict[str, str] = {}
+    for panel, given in by_name("groups", groups).items():
+        together = list(map(str, given)) if isinstance(given, Iterable) and not isinstance(given, str) else []
+        if not together:
+            raise InputError(f"the group {panel!r} must list its columns, got {given!r}")
+        for column in together:
+            _check_name(f"the group {panel!r} has", column, columns, target)
+            if column in panel_of:
+                both = dict.fromkeys((panel_of[column], panel))
+                raise InputError(f"the column {column!r} is listed twice, in {listed(both)}; keep one")
+            panel_of[column] = panel
+        if panel in {target, *columns} - set(together):
+            raise InputError(f"the group {panel!r} has the name of a column outside it; rename the group")
+        members[panel] = tuple(together)
+    return members
+
+
+def _known(
+    known: Any, columns: Sequence[str], groups: Mapping[str, Sequence[str]], target: str | None
+) -> set[str]:
+    """The columns that are observed from the start."""
+    known = () if known is None else known
+    if isinstance(known, str) or not isinstance(known, Iterable):
+        raise InputError(f"known must list columns, got {known!r}")
+    names = set(map(str, known))
+    for name in sorted(names):
+        _check_name("known has", name, columns, target)
+        for panel, together in groups.items():
+            if name in together:
+                raise InputError(f"the known column {name!r} is in the group {panel!r}; take it out of one")
+    return names
+
+
+def _prices(
+    costs: Any,
+    groups: Mapping[str, Sequence[str]],
+    columns: Sequence[str],
+    target: str | None,
+    aside: Collection[str],
+) -> dict[str, float]:
+    """The price of each column and panel; a panel does not pay for columns that are set aside."""
+    prices = dict.fromkeys(columns, 1.0)
+    stated: dict[str, float] = {}
+    if costs is None or isinstance(costs, Mapping | pd.Series):
+        for name, price in by_name("costs", costs).items():
+            _check_name("costs has", name, [*columns, *groups], target)
+            number = check_numbers(f"the cost of {name!r}", price, ndim=0)
+            stated[name] = float(check_costs(number[None], [repr(name)])[0])
+        prices |= {name: price for name, price in stated.items() if name in prices}
+    else:
+        prices = dict(zip(columns, check_costs(costs, list(map(repr, columns))).tolist(), strict=True))
+    sums = {panel: sum(prices[c] for c in members if c not in aside) for panel, members in groups.items()}
+    return prices | sums | stated
+
+
+def _check_name(where: str, name: str, names: Collection[str], target: str | None = None) -> None:
+    if name == target:
+        raise InputError(f"{where} the target {target!r}, which cannot be acquired; leave it out")
+    if name not in names:
+        raise InputError(f"{where} {name!r}, which is no column; {nearest(name, names)}")

@@ -1,0 +1,236 @@
+"""A user's own table: read from CSV or Parquet, its target taken out, unusable columns set aside."""
+
+import csv
+import gzip
+import io
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from ascertain._core.frames import as_pandas, nearest
+from ascertain.errors import InputError
+from ascertain.tables._columns import learn, number_classes
+from ascertain.tables._encoding import Encoding, fit_encoding
+
+# What stands for "not measured" in a cell. Not "None": it is a category in many a questionnaire.
+MARKERS = ("", "?", ".", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>", "#N/A")
+MOST_CLASSES = 30  # a target with more is an amount rather than a class
+_SEPARATORS = ",;\t|"
+_DECIMAL_COMMA = re.compile(r"(^|;)\s*[+-]?[0-9]+,[0-9]+\s*(;|$)", re.MULTILINE)
+_ID_NAME = re.compile(
+    r"(^|[^a-z])(id|uid|uuid|index|nr|rowid|key|pidnum|recordid|unnamed: 0)($|[^a-z])", re.I
+)
+_FEWEST_FOR_ID = 20  # in fewer rows, whole numbers may well differ by chance
+
+
+@dataclass(frozen=True)
+class UserTable:
+    """A table whose target is known in every row."""
+
+    name: str  # of the file
+    columns: pd.DataFrame  # all but the target
+    target: str
+    classes: tuple[str, ...]
+    y: Int[np.ndarray, " rows"]  # the class of each row, by its place in `classes`
+    unlabelled: int  # rows that were dropped since their target is empty
+
+
+def read_user_table(
+    path: Path, target: str, *, separator: str | None = None, markers: Sequence[str] = ()
+) -> UserTable:
+    """Read a table and take its target out; rows without one are dropped and counted.
+
+    Parameters
+    ----------
+    path
+        A CSV file (also `.gz`) whose first line names the columns, or a Parquet file.
+    target
+        The column of classes.
+    separator
+        What separates the cells of a CSV file; by default the likeliest of comma, semicolon, tab and bar.
+    markers
+        More texts, besides `MARKERS`, that stand for a value that was not measured.
+    """
+    return take_target(read_frame(path, separator=separator, markers=markers), target, path.name)
+
+
+def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
+    """Take the target out of a table called `name`; rows without one are dropped and counted."""
+    if target not in table:
+        raise InputError(f"{name} has no column {target!r}; {nearest(target, table.columns)}")
+    known = table[target].notna()
+    if not known.any():
+        raise InputError(f"the target {target!r} is empty in all {len(table)} rows of {name}")
+    columns = table.loc[known].drop(columns=target).reset_index(drop=True)
+    if columns.columns.empty:
+        raise InputError(f"{name} has no column besides the target {target!r}")
+    classes, y = number_classes(target, table.loc[known, target])
+    if len(classes) == 1:
+        raise InputError(f"the target {target!r} has one class, {classes[0]!r}; there is nothing to predict")
+    if len(classes) > MOST_CLASSES:
+        raise InputError(
+            f"the target {target!r} has {len(classes)} different values, more than {MOST_CLASSES}; cut an "
+            "amount into ranges, or merge classes"
+        )
+    return UserTable(name, columns, target, classes, y, int((~known).sum()))
+
+
+def read_frame(path: Path, *, separator: str | None = None, markers: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a CSV or Parquet file; cells that hold a marker are missing."""
+    _check_file(path)
+    if path.suffix in (".parquet", ".pq"):
+        table = _read_parquet(path, {*MARKERS, *markers})
+    else:
+        table = _read_csv(path, separator, [*MARKERS, *markers])
+    if table.empty:
+        raise InputError(f"{path.name} has {len(table)} rows and {len(table.columns)} columns: it is empty")
+    return as_pandas(table)
+
+
+def _check_file(path: Path) -> None:
+    """Raise where there is no such file, with the name that was probably meant."""
+    if not path.is_file():
+        others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        raise InputError(f"there is no file {path}; {nearest(path.name, others)}")
+
+
+def read_text(path: Path) -> str:
+    """Read the text of a file, compressed or not."""
+    _check_file(path)
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        return content.decode("utf-8-sig")
+    except gzip.BadGzipFile as error:
+        raise InputError(f"{path.name} is not a gzip file, whatever its name says: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path.name} is not UTF-8 text ({error}); save it as CSV in UTF-8") from error
+
+
+def likely_separator(line: str) -> str:
+    """The separator that a first line has most of, a comma where it has none.
+
+    Examples
+    --------
+    >>> likely_separator("age;dose, mg;sex")
+    ';'
+    """
+    return max(_SEPARATORS, key=line.count)
+
+
+def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataFrame:
+    text = read_text(path)
+    first = text.partition("\n")[0]
+    sep = separator or likely_separator(first)
+    if len(sep) != 1:
+        raise InputError(f"a separator is a single character, got {sep!r}; write a tab as $'\\t'")
+    header = [cell.strip() for cell in next(csv.reader([first.strip("\r")], delimiter=sep), [])]
+    _check_header(path, header)
+    decimal = "," if sep == ";" and _DECIMAL_COMMA.search(text[:100_000]) else "."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be lost
+            table = pd.read_csv(
+                io.StringIO(text),
+                sep=sep,
+                decimal=decimal,
+                na_values=[*markers, *(f"{marker} " for marker in markers)],
+                keep_default_na=False,
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+        raise InputError(
+            f"{path.name} cannot be read as a table separated by {sep!r} ({error}); name another "
+            "separator (--sep), or put cells that hold the separator into quotes"
+        ) from error
+    texts = table.select_dtypes(include=["object", "string"]).columns
+    table[texts] = table[texts].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+    return table.set_axis([str(name).strip() for name in table.columns], axis=1)
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Refuse a first line that names no columns, or two alike, which pandas would rename."""
+    if header and all(_is_number(cell) or cell in MARKERS for cell in header):
+        raise InputError(
+            f"the first line of {path.name} holds no names; put one with the columns' names there"
+        )
+    for name in (name for place, name in enumerate(header) if name and name in header[:place]):
+        raise InputError(f"two columns of {path.name} are called {name!r}; rename one of them")
+
+
+def _read_parquet(path: Path, markers: set[str]) -> pd.DataFrame:
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path.name} cannot be read as Parquet: {error}") from error
+    numbers = {float(marker) for marker in markers if _is_number(marker)}
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place]
+        holes = column.isin(numbers if pd.api.types.is_numeric_dtype(column.dtype) else markers)
+        if holes.any():
+            table.isetitem(place, column.mask(holes).array)
+    return table
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def set_aside(columns: pd.DataFrame) -> dict[str, str]:
+    """The columns that no policy can use, and why."""
+    reasons = {}
+    for name, column in columns.items():
+        if column.isna().all():
+            reasons[str(name)] = "it was never measured"
+            continue
+        try:
+            learn(str(name), column)
+        except InputError as error:
+            reasons[str(name)] = str(error).removeprefix(f"the column {name!r} ")
+        else:
+            if _identifies_rows(str(name), column):
+                reasons[str(name)] = "it numbers the rows, as an identifier does"
+    return reasons
+
+
+def _identifies_rows(name: str, column: "pd.Series[Any]") -> bool:
+    """Whether a column holds whole numbers, all different, and is a sequence or named like an identifier."""
+    if not pd.api.types.is_numeric_dtype(column.dtype) or column.isna().any():
+        return False
+    values = column.to_numpy(np.float64)
+    if len(values) < _FEWEST_FOR_ID or (values % 1 != 0).any() or len(np.unique(values)) < len(values):
+        return False
+    return bool(_ID_NAME.search(name)) or bool(np.ptp(values) == len(values) - 1)
+
+
+def encode(
+    table: UserTable,
+    *,
+    costs: Mapping[str, float] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    known: Sequence[str] = (),
+) -> tuple[Encoding, dict[str, str]]:
+    """Learn how the usable columns become features; also return which are set aside, and why.
+
+    Takes prices, panels and known columns as `fit_encoding` does; they may list columns that are set aside.
+    """
+    aside = set_aside(table.columns)
+    if len(aside) == len(table.columns.columns):
+        reason = f"{next(iter(aside))!r}: {next(iter(aside.values()))}"
+        raise InputError(f"{table.name} has no column that can be used ({reason})")
+    encoding = fit_encoding(
+        table.columns, costs=costs, groups=groups, known=known, target=table.target, aside=aside
+    )
+    return encoding, aside
