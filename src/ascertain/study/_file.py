@@ -1,5 +1,6 @@
 """Study files: what to run, as TOML that is checked before anything is computed."""
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -7,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ascertain import datasets, methods, missingness, predictors, restoration
@@ -228,8 +228,14 @@ def write_study(study: Study, path: Path) -> None:
 
 
 def study_text(study: Study) -> str:
-    """A study as TOML."""
-    return tomli_w.dumps(study.model_dump(exclude_none=True))
+    """A study as TOML; tables within a table are written on its line."""
+    content = study.model_dump(exclude_none=True)
+    tables = {key: content.pop(key) for key in ("budgets", "settings", "tables")}
+    lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
+    for name, entries in tables.items():
+        lines += ["", f"[{name}]"] * bool(entries)
+        lines += [f"{_toml(key)} = {_toml(value)}" for key, value in entries.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _validated(content: dict[str, Any], where: str) -> Study:
@@ -327,3 +333,16 @@ def _tuples(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _tuples(each) for key, each in value.items()}
     return tuple(_tuples(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, but for one character.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value)
