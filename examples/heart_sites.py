@@ -16,7 +16,7 @@ patients, outcome = heart.table.drop(columns=TARGET), heart.table[TARGET]
 print(f"{len(patients)} patients; of the costly tests most lack some:")
 print(patients.isna().mean().sort_values(ascending=False).head(4).round(2).to_string(), "\n")
 
-# Age, sex and the hospital are known when the patient comes in. 120 dollars buy one of the dear tests.
+# Age, sex and the hospital are known when the patient comes in. 120 dollars buy one of the expensive tests.
 seen, new, seen_outcome, new_outcome = train_test_split(patients, outcome, stratify=outcome, random_state=0)
 model = AcquisitionClassifier(
     costs=heart.prices, known=["age", "sex", "site"], budget=120, random_state=0, verbose=1
