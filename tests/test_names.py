@@ -1,6 +1,7 @@
 """What `from ascertain import ...` offers."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,15 @@ def test_type_checkers_see_the_same_names() -> None:
 def test_other_names_are_not() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = ascertain.nonsense
+
+
+def test_the_documentation_lists_every_public_name() -> None:
+    root = Path(str(ascertain.__file__)).parent
+    listed = set(re.findall(r"`([\w.]+)", (root.parents[1] / "docs" / "api.md").read_text()))
+    exported = set(ascertain._HOME)
+    for package in root.glob("*/__init__.py"):
+        for node in ast.parse(package.read_text()).body:
+            if isinstance(node, ast.ImportFrom):
+                exported |= {alias.asname for alias in node.names if alias.asname}
+    missing = {name for name in exported if not name.startswith("_")} - listed
+    assert not missing

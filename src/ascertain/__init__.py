@@ -19,6 +19,7 @@ from ascertain.protocol import Protocol as Protocol
 if TYPE_CHECKING:
     from ascertain.acquisition import acquire as acquire
     from ascertain.datasets import Dataset as Dataset
+    from ascertain.datasets import from_file as from_file
     from ascertain.datasets import from_frame as from_frame
     from ascertain.datasets import load as load
     from ascertain.estimator import AcquisitionClassifier as AcquisitionClassifier
@@ -47,12 +48,15 @@ if TYPE_CHECKING:
     from ascertain.restoration import fit_mean as fit_mean
     from ascertain.restoration import fit_pvae as fit_pvae
     from ascertain.restoration import treat as treat
+    from ascertain.testing import check_dataset as check_dataset
+    from ascertain.testing import check_mechanism as check_mechanism
     from ascertain.testing import check_method as check_method
+    from ascertain.testing import check_restorer as check_restorer
 
 # Imported on first use: these need scikit-learn and Optax, for which not every command should wait.
 _ON_FIRST_USE = {
     "acquisition": ("acquire",),
-    "datasets": ("Dataset", "from_frame", "load"),
+    "datasets": ("Dataset", "from_file", "from_frame", "load"),
     "estimator": ("AcquisitionClassifier",),
     "evaluation": ("evaluate", "evaluate_incomplete", "evaluate_soft", "route_structure"),
     "methods": ("register",),
@@ -62,7 +66,7 @@ _ON_FIRST_USE = {
     "predictors": ("SklearnPredictor", "fit_predictor"),
     "recipe": ("Recipe", "train_policy"),
     "restoration": ("PVAERestorer", "fit_hotdeck", "fit_mean", "fit_pvae", "treat"),
-    "testing": ("check_method",),
+    "testing": ("check_dataset", "check_mechanism", "check_method", "check_restorer"),
 }
 _HOME = {name: module for module, names in _ON_FIRST_USE.items() for name in names}
 

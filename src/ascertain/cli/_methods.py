@@ -69,8 +69,12 @@ def train(
     state: Annotated[str, typer.Option(help="s, or sm: the policy also sees what is available.")] = "s",
     treatment: Annotated[str, typer.Option(help="complete, restricted or restored.")] = "complete",
     mechanism: Annotated[
-        str, typer.Option(help="What hides cells: mcar, mar, mnar_logistic, mnar_self, or none.")
-    ] = "mcar",
+        str | None,
+        typer.Option(
+            help="What hides cells: mcar, mar, mnar_logistic, mnar_self, or none.",
+            show_default="mcar, or none where a dataset has holes of its own",
+        ),
+    ] = None,
     rate: Annotated[float, typer.Option(help="The share of cells that it hides.")] = 0.7,
     restorer: Annotated[str, typer.Option(help="What fills holes, such as pvae or hotdeck.")] = "pvae",
     split: Annotated[int, typer.Option(help="Which split of the dataset.", min=0)] = 0,
@@ -96,6 +100,9 @@ def train(
 
     if scored not in ("valid", "test"):
         raise InputError(f"--scored must be valid or test, got {scored!r}")
+    dataset = datasets.load(name, data_dir)
+    if mechanism is None:
+        mechanism = "mcar" if dataset.complete else "none"
     recipe = Recipe(
         method=method,
         state=state,
@@ -111,7 +118,6 @@ def train(
         settings=_settings(settings or []),
     )
     recipe.check()
-    dataset = datasets.load(name, data_dir)
     with progress_bar() as bar:
         progress = bar.add_task("")
 

@@ -3,6 +3,7 @@
 from ascertain.datasets._catalog import describe as describe
 from ascertain.datasets._catalog import load as load
 from ascertain.datasets._dataset import Dataset as Dataset
+from ascertain.datasets._dataset import RawRows as RawRows
 from ascertain.datasets._dataset import Split as Split
 from ascertain.datasets._export import TARGET as TARGET
 from ascertain.datasets._export import export as export

@@ -55,7 +55,10 @@ _AFABENCH: dict[str, dict[str, Changes]] = {
 
 def predictor_settings(dataset: Dataset, name: str = "mlp", changes: Changes | None = None) -> Any:
     """Settings of the fixed predictor."""
-    return _settings("predictor", predictors.get(name).settings(), dataset, None, changes)
+    # The paper's settings are those of its own predictor.
+    table = "predictor" if name == "mlp" else ""
+    settings = _settings(table, predictors.get(name).settings(), dataset, None, None)
+    return overridden(settings, changes or {}, "settings.predictor")
 
 
 def restorer_settings(name: str, dataset: Dataset, changes: Changes | None = None) -> Any:

@@ -304,7 +304,7 @@ def _check_values(study: Study) -> None:
         if not amounts or not all(np.isfinite(amount) and amount > 0 for amount in amounts):
             raise InputError(f"{key} must be one or more positive numbers, got {list(amounts)}")
     for name, changes in study.settings.items():
-        _check_settings(name, changes)
+        _check_settings(name, changes, study.predictor)
     treatments = set(study.treatments or TREATMENTS)
     if treatments - {"complete"} and not (study.mechanisms != () and study.rates):
         raise InputError("restricted and restored data need at least one of mechanisms and of rates")
@@ -312,12 +312,12 @@ def _check_values(study: Study) -> None:
         raise InputError("restored data need at least one of restorers")
 
 
-def _check_settings(name: str, changes: Mapping[str, Any]) -> None:
+def _check_settings(name: str, changes: Mapping[str, Any], predictor: str) -> None:
     """Raise where a setting does not exist, has another type, or belongs to a model that parts share."""
     if name in methods.names():
         part: Any = methods.get(name)
     else:
-        part = predictors.get("mlp") if name == "predictor" else restoration.get(name)
+        part = predictors.get(predictor) if name == "predictor" else restoration.get(name)
     shared = getattr(part, "shares", None)
     if shared is not None and name != shared.settings_name:
         own = type(shared.settings())
