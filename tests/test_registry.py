@@ -95,7 +95,9 @@ def test_hints_name_the_nearest_or_all() -> None:
 def test_entry_point_groups_are_named_after_the_packages() -> None:
     """What the documentation tells authors of packages to write into their pyproject.toml."""
     assert isinstance(importlib.metadata.entry_points(group="ascertain.restoration"), tuple | list)
-    groups = [next(v for v in vars(p.registry).values() if isinstance(v, Registry)).package for p in PACKAGES]
+    groups = [
+        next(v for v in vars(p._registry).values() if isinstance(v, Registry)).package for p in PACKAGES
+    ]
     assert groups == [package.__name__ for package in PACKAGES]
 
 

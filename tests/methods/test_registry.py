@@ -123,7 +123,7 @@ def test_a_name_is_taken_once() -> None:
 
     with pytest.raises(InputError, match=r"method 'mine' is already registered by .*test_registry"):
         register("mine", summary="Another.")(another)
-    with pytest.raises(InputError, match=r"method 'jafa' is already registered by ascertain\.methods\.jafa"):
+    with pytest.raises(InputError, match=r"method 'jafa' is already registered by ascertain\.methods\._jafa"):
         register("jafa", summary="Another.")(another)
     assert methods.get("mine").fit is fit_nothing
 

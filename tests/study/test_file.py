@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascertain import methods
@@ -108,6 +108,7 @@ def test_narrowing_keeps_the_rest() -> None:
         tiny().narrowed(["cub"], None)
 
 
+@settings(deadline=None)  # the first example loads all parts
 @given(st.text(min_size=1), st.lists(st.integers(0, 9), min_size=1, unique=True), st.integers(0, 2**32 - 1))
 def test_what_is_written_is_read_back(name: str, splits: list[int], seed: int) -> None:
     import tempfile
