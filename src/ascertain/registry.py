@@ -4,10 +4,9 @@ Each kind has a package with the same three verbs, `register`, `get` and `names`
 the package's name, by which installed packages make their parts known.
 """
 
-import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -15,7 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -140,13 +139,6 @@ class Registry(Generic[P]):
             except Exception as error:  # a broken plugin must not take the other parts with it
                 owner = entry.dist.name if entry.dist is not None else entry.value
                 warnings.warn(f"the {self.kind}s of {owner} could not be loaded: {error!r}", stacklevel=3)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them."""
-    listed = list(known)
-    near = difflib.get_close_matches(name, listed, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(listed)}"
 
 
 def load_plugin(file: str | Path) -> None:

@@ -123,7 +123,7 @@ def test_a_name_is_taken_once() -> None:
 
     with pytest.raises(InputError, match=r"method 'mine' is already registered by .*test_registry"):
         register("mine", summary="Another.")(another)
-    with pytest.raises(InputError, match=r"method 'jafa' is already registered by ascertain\.methods\.jafa"):
+    with pytest.raises(InputError, match=r"method 'jafa' is already registered by ascertain\.methods\._jafa"):
         register("jafa", summary="Another.")(another)
     assert methods.get("mine").fit is fit_nothing
 
@@ -133,7 +133,11 @@ def test_a_name_is_taken_once() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("jaffa", "did you mean 'jafa'?"), ("radom", "did you mean 'random'?"), ("zzz", "there are dime, gdfs")],
+    [
+        ("jaffa", "did you mean 'jafa'?"),
+        ("radom", "did you mean 'random'?"),
+        ("zzz", "there are 'dime', 'gdfs'"),
+    ],
 )
 def test_an_unknown_name_gets_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ascertain.errors import InputError
-from ascertain.registry import did_you_mean
+from ascertain.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)

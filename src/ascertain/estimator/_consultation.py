@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from ascertain._core.checks import spending_limit
-from ascertain._core.frames import listed, value_name
+from ascertain._core.frames import value_name
 from ascertain._core.json import Strict, first_finding
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
 from ascertain.tables._columns import LARGEST
 from ascertain.tables._encoding import Action
@@ -103,7 +103,7 @@ class Consultation:
         """Note that an action cannot be taken now."""
         names = self.advisor.encoding.action_names
         if action not in names:
-            raise InputError(f"there is no action {action!r}; there are {listed(names)}")
+            raise InputError(f"there is no action {action!r}; {did_you_mean(action, names)}")
         if action in self.skipped:
             raise InputError(f"{action!r} is skipped already")
         if action in (each.name for each in self.taken):

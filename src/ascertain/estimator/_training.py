@@ -20,7 +20,7 @@ from ascertain import methods, predictors, restoration
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor, Origin
 from ascertain.methods._registry import Method, State
 from ascertain.models._saving import hash_table
@@ -32,7 +32,6 @@ from ascertain.protocol import PAPER
 from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
-from ascertain.registry import did_you_mean
 from ascertain.restoration import Restorer, restore
 from ascertain.tables._encoding import Encoding
 

@@ -12,9 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from ascertain import methods, predictors, restoration
 from ascertain.datasets._dataset import Dataset
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.protocol import Protocol
-from ascertain.registry import did_you_mean
 
 Changes = Mapping[str, Any]
 

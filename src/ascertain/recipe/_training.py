@@ -18,7 +18,7 @@ from jaxtyping import Float
 from ascertain import methods, missingness, restoration
 from ascertain._core.checks import check_rate
 from ascertain.datasets._dataset import Dataset, Preparation
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.methods._registry import State
 from ascertain.models._saving import SavedModel, hash_table, save_model
 from ascertain.policy import Policy
@@ -29,7 +29,6 @@ from ascertain.recipe._materials import Materials, Scored
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import run_once
 from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
-from ascertain.registry import did_you_mean
 from ascertain.restoration._treatments import TREATMENTS
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.missingness._mechanisms import MCAR
 from ascertain.problem import Problem, Table
 from ascertain.restoration._impute import MeanFill
@@ -45,7 +45,7 @@ def treat(
         if restorer is None or key is None:
             raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
         return restore(key, restorer, table)
-    raise InputError(f"no treatment is called {treatment!r}; there are {', '.join(TREATMENTS)}")
+    raise InputError(f"no treatment is called {treatment!r}; {did_you_mean(treatment, TREATMENTS)}")
 
 
 class HeldOutError(NamedTuple):

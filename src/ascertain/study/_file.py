@@ -14,11 +14,10 @@ from ascertain import datasets, methods, missingness, predictors, restoration
 from ascertain._core.checks import check_rate
 from ascertain._core.files import replacing
 from ascertain.datasets._dataset import Dataset
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._materials import Scored
 from ascertain.recipe._presets import overridden
-from ascertain.registry import did_you_mean
 from ascertain.restoration._treatments import TREATMENTS, Treatment
 
 Names = tuple[str, ...]
