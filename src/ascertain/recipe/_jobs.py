@@ -7,7 +7,7 @@ random key and its place in a store come from. Jobs that two cells need are one 
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -70,6 +70,12 @@ class Job:
     def needed(self, stage: str) -> "Job | None":
         """The job of a stage that it directly needs, if it needs one."""
         return next((job for job in self.needs if job.stage == stage), None)
+
+    def all_needs(self) -> Iterator["Job"]:
+        """The jobs that it needs, and those that they need."""
+        for job in self.needs:
+            yield job
+            yield from job.all_needs()
 
     @property
     def begins_with(self) -> "Job | None":
