@@ -47,7 +47,7 @@ class Entry:
 def _registry(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> Registry[Part]:
     groups = {"ascertain.things": entries}
     monkeypatch.setattr("ascertain.registry.entry_points", lambda group: groups[group])
-    return Registry("thing", "ascertain.things", ())
+    return Registry("thing", "ascertain.things", (), Part)
 
 
 def _part(name: str, fit: Any = len) -> Part:

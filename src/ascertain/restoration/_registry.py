@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ascertain.errors import InputError
-from ascertain.registry import NoSettings, Part, Registry, SharedModel
-
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+from ascertain.registry import Function, NoSettings, Part, Registry, SharedModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestorerPart(Part):
-    """What there is to know about a restorer before it is fitted.
+    """A registered restorer.
 
     Parameters
     ----------
@@ -45,9 +43,7 @@ class RestorerPart(Part):
             )
 
 
-_RESTORERS: Registry[RestorerPart] = Registry(
-    "restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_impute")
-)
+_RESTORERS = Registry("restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_impute"), RestorerPart)
 get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
 
 
@@ -62,7 +58,7 @@ def register(
     on_host: bool = False,
     stored: bool | None = None,
     shares: SharedModel | None = None,
-) -> Callable[[Fit], Fit]:
+) -> Callable[[Function], Function]:
     """Register a restorer under a name; decorates its `fit`.
 
     See `RestorerPart` for the parameters. An installed package makes its restorers known by an entry point in
@@ -81,22 +77,14 @@ def register(
     >>> restoration.get("zeros").summary
     'Fills holes with zeros.'
     """
-
-    def add(fit: Fit) -> Fit:
-        _RESTORERS.add(
-            RestorerPart(
-                name=name,
-                summary=summary,
-                label=label or name,
-                fit=fit,
-                settings=settings,
-                on_host=on_host,
-                label_free=label_free,
-                keeps_rows=keeps_rows,
-                stored=not on_host if stored is None else stored,
-                shares=shares,
-            )
-        )
-        return fit
-
-    return add
+    return _RESTORERS.register(
+        name,
+        summary=summary,
+        label=label,
+        settings=settings,
+        on_host=on_host,
+        label_free=label_free,
+        keeps_rows=keeps_rows,
+        stored=not on_host if stored is None else stored,
+        shares=shares,
+    )
