@@ -43,9 +43,9 @@ def incomplete_scores(
     protocol: Protocol,
     seed: int,
 ) -> pd.DataFrame:
-    """Estimates from rows with holes that were used in neither training nor selection.
+    """Estimated scores from rows with holes that were used in neither training nor selection.
 
-    All policies are judged by the same futures, those of a hot deck of the training rows.
+    All policies are evaluated with the same completions, drawn by a hot deck of the training rows.
 
     Returns
     -------

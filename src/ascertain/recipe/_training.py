@@ -1,4 +1,4 @@
-"""One policy from a dataset: the jobs of one cell of a study, computed here and now.
+"""One policy from a dataset: the jobs of one cell of a study, computed one after the other.
 
 The same stages, keys, settings and programs as in a study of width 1, so the scores are those of its cell on
 the same device.
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from ascertain import methods, missingness, restoration
 from ascertain._core.checks import check_rate
 from ascertain.datasets._dataset import Dataset, Preparation
-from ascertain.errors import InputError, did_you_mean
+from ascertain.errors import InputError
 from ascertain.methods._registry import State
 from ascertain.models._saving import SavedModel, hash_table, save_model
 from ascertain.policy import Policy
@@ -29,12 +29,12 @@ from ascertain.recipe._materials import Materials, Scored
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import run_once
 from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
-from ascertain.restoration._treatments import TREATMENTS
+from ascertain.restoration._treatments import check_treatment
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train on which data: one cell of a study."""
+    """One cell of a study: what to train, on which data."""
 
     method: str
     state: str = "s"
@@ -51,7 +51,7 @@ class Recipe:
     predictor: str = "mlp"
 
     def describe(self) -> str:
-        """What is trained, in a line."""
+        """A one-line description."""
         what = f"{self.method} ({self.state}), {self.treatment}"
         if self.treatment != "complete" and self.mechanism is not None:
             what += f" after {self.mechanism} {self.rate:g}"
@@ -70,9 +70,7 @@ class Recipe:
     def check(self) -> None:
         """Raise where something is named that does not exist."""
         methods.get(self.method).check_state(self.state)
-        if self.treatment not in TREATMENTS:
-            hint = did_you_mean(self.treatment, TREATMENTS)
-            raise InputError(f"no treatment is called {self.treatment!r}; {hint}")
+        check_treatment(self.treatment)
         restoration.get(self.restorer)
         if self.mechanism is not None:
             missingness.get(self.mechanism)
@@ -81,7 +79,7 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A policy, what it was trained and scored with, and how it did."""
+    """A trained policy, what it was trained and scored with, and its scores."""
 
     recipe: Recipe
     problem: Problem
@@ -93,9 +91,8 @@ class Trained:
     predictor_settings: Any
     policy: Policy
     scores: pd.DataFrame  # one row per budget (and estimator, where rows have holes)
-    frequencies: (
-        Float[np.ndarray, "steps actions"] | None
-    )  # at the largest budget; None where rows have holes
+    # At the largest budget; None where rows have holes.
+    frequencies: Float[np.ndarray, "steps actions"] | None
 
     def save(self, path: str | Path) -> None:
         """Write policy, predictor and problem."""

@@ -1,5 +1,6 @@
 """The treatments of incomplete training data: complete, restricted, restored (section 5.2)."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -14,6 +15,12 @@ from ascertain.restoration._restorer import Restorer, restore
 
 Treatment = Literal["complete", "restricted", "restored"]
 TREATMENTS: tuple[Treatment, ...] = ("complete", "restricted", "restored")
+
+
+def check_treatment(name: str, known: Sequence[str] = TREATMENTS) -> None:
+    """Raise unless a treatment of this name is known."""
+    if name not in known:
+        raise InputError(f"no treatment is called {name!r}; {did_you_mean(str(name), known)}")
 
 
 def treat(
@@ -31,6 +38,7 @@ def treat(
     restorer, key
         What to restore with, fitted, and the random key of the draw.
     """
+    check_treatment(treatment)
     if treatment == "complete":
         if not bool(jnp.all(table.available)):
             missing = 1 - float(jnp.mean(table.available))
@@ -41,11 +49,9 @@ def treat(
         return table
     if treatment == "restricted":
         return table
-    if treatment == "restored":
-        if restorer is None or key is None:
-            raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
-        return restore(key, restorer, table)
-    raise InputError(f"no treatment is called {treatment!r}; {did_you_mean(treatment, TREATMENTS)}")
+    if restorer is None or key is None:
+        raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
+    return restore(key, restorer, table)
 
 
 class HeldOutError(NamedTuple):
