@@ -51,7 +51,7 @@ def test_our_datasets_keep_their_promises(name: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _forget_what_tests_register() -> Iterator[None]:
-    registries = [package.registry for package in (restoration, missingness, datasets)]
+    registries = [package._registry for package in (restoration, missingness, datasets)]
     stores = [next(v for v in vars(each).values() if hasattr(v, "_parts")) for each in registries]
     kept = [dict(store._parts) for store in stores]
     yield

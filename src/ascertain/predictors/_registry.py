@@ -15,8 +15,8 @@ class PredictorPart(Part):
     ----------
     fit
         `fit(key, problem, train, valid, *, settings, weights)`, which returns a `Predictor`. Pure, so that it
-        can be jitted and vmapped, unless `on_host`; `settings` is static. `weights` says what a row of each
-        class counts; None: the inverse of its frequency.
+        can be jitted and vmapped, unless `on_host`; `settings` is static. `weights` are those of the
+        classes; None: the inverse of their frequencies.
     """
 
 

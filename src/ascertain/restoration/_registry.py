@@ -18,15 +18,15 @@ class RestorerPart(Part):
         `fit(key, problem, train, valid, *, settings)`, which returns an object with `draw(key, table)`. Pure,
         so that it can be jitted and vmapped, unless `on_host`; `settings` is static.
     label_free
-        Whether what is fitted has a method `label_free()`, which returns a restorer that draws without
-        looking at labels. Completing a new row needs that.
+        Whether the fitted object has a method `label_free()`, which returns a restorer that draws without
+        the labels. Completing a new row needs that.
     keeps_rows
-        Whether what is fitted holds training rows themselves.
+        Whether the fitted object holds training rows themselves.
     stored
-        Whether what is fitted can be saved: its arrays go to the file, and its structure comes from tracing
-        `fit`. By default all that do not run on the host.
+        Whether the fitted object can be saved: its arrays go to the file, and its structure comes from
+        tracing `fit`. By default all that do not run on the host.
     shares
-        The model that it begins with; `fit` then takes it as `pretrained=`.
+        The model that it starts from; `fit` then takes it as `pretrained=`.
     """
 
     label_free: bool = False
@@ -35,7 +35,7 @@ class RestorerPart(Part):
     shares: SharedModel | None = None
 
     def check_label_free(self, purpose: str) -> None:
-        """Raise unless it can draw without the label, which the purpose needs."""
+        """Raise unless it can draw without the label, which a purpose needs."""
         if not self.label_free:
             able = ", ".join(name for name in names() if get(name).label_free)
             raise InputError(

@@ -36,7 +36,7 @@ def treat(
         `"complete"`: every cell is known. `"restricted"`: holes stay, and actions that are missing from a
         row are illegal in it. `"restored"`: holes are filled with one draw, and every action is legal.
     restorer, key
-        What to restore with, fitted, and the random key of the draw.
+        A fitted restorer, and the random key of the draw.
     """
     check_treatment(treatment)
     if treatment == "complete":
@@ -76,7 +76,7 @@ def held_out_error(
     key
         The random key.
     problem
-        Says what is hidden together.
+        Its actions say which features are hidden together.
     restorer, means
         Fitted on training data.
     table
@@ -86,7 +86,7 @@ def held_out_error(
     """
     hiding, drawing = jr.split(key)
     left = MCAR.fit(hiding, problem, table, rate).sample(hiding, table).available
-    # Whole actions are held out; what a row has of an action that it lacks in part stays.
+    # Only whole actions are held out; a row keeps its cells of actions that it has in part.
     readable = problem.readable(table.available).astype(jnp.float32)
     whole = readable @ problem.reveals.astype(jnp.float32) > 0
     held_out = table.available & ~left & whole

@@ -66,7 +66,7 @@ class Trial:
         default = method.completed(method.settings(), self.cases[0].problem, protocol)
         self.settings = default if settings is None else settings
         self.traces = 0
-        self.static: Any = None  # what all policies have in common: the parts that are no arrays
+        self.static: Any = None  # the parts of policies that are no arrays, equal for all
         options = {} if optimise else _quick_options()
         self._fit = jax.jit(self._fit_all, static_argnums=0, compiler_options=options)
         self._look = jax.jit(self._look_at_all, compiler_options=options)
