@@ -165,8 +165,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X
             The rows, as in `fit`.
         spent
-            What has been spent on each row, or one number for all; by default the cost of the priced
-            actions of which the row has every column.
+            What has been spent on each row, or one number for all; by default the cost of the actions
+            whose columns are all known in the row.
 
         Returns
         -------

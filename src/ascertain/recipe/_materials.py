@@ -15,7 +15,8 @@ from ascertain.datasets._dataset import Dataset
 from ascertain.evaluation import _rollouts as rollouts
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
-from ascertain.recipe._jobs import Job
+from ascertain.recipe._jobs import Job, SplitJobs
+from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import result_like, shape_key, shapes_of
 from ascertain.recipe._stages import Inputs, Masks, Stage, Values
 
@@ -66,6 +67,13 @@ class Materials:
         for leaf in jax.tree.leaves((self.part(name, split), self._problems[name])):
             digest.update(repr((leaf.shape, leaf.dtype)).encode() + np.ascontiguousarray(leaf).tobytes())
         return digest.hexdigest()
+
+    def jobs(
+        self, name: str, split: int, seed: int, settings: Mapping[str, Changes], predictor: str
+    ) -> SplitJobs:
+        """What makes the jobs about a split."""
+        content = self.content(name, split)
+        return SplitJobs(self.datasets[name], split, content, self.protocol, seed, settings, predictor)
 
     def has_holes(self, name: str) -> bool:
         """Whether a dataset's own rows lack cells."""

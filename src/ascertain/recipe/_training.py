@@ -24,11 +24,11 @@ from ascertain.models._saving import SavedModel, hash_table, save_model
 from ascertain.policy import Policy
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.recipe._jobs import Job, SplitJobs, TrainingData, in_order
+from ascertain.recipe._jobs import Job, TrainingData, in_order
 from ascertain.recipe._materials import Materials, Scored
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import run_once
-from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
+from ascertain.recipe._scoring import score_cell
 from ascertain.restoration._treatments import check_treatment
 
 
@@ -140,15 +140,7 @@ def train_policy(
     materials = Materials({name: dataset}, recipe.protocol, scored=recipe.scored, keep_policies=True)
     if recipe.treatment == "complete" and materials.has_holes(name):
         raise InputError(f"{name} has missing cells of its own: train on 'restricted' or 'restored' data")
-    jobs = SplitJobs(
-        dataset,
-        split,
-        materials.content(name, split),
-        recipe.protocol,
-        recipe.seed,
-        recipe.settings,
-        recipe.predictor,
-    )
+    jobs = materials.jobs(name, split, recipe.seed, recipe.settings, recipe.predictor)
     cell = jobs.cell(recipe.method, recipe.state, recipe.data)
     results: dict[str, Any] = {}
 
@@ -159,14 +151,8 @@ def train_policy(
     for place, job in enumerate(ordered):
         on_stage(job.stage, place, len(ordered))
         results[job.id] = run_once(materials.stage(job), materials.inputs(job, load))
+    scores, frequencies = score_cell(cell, materials, results[cell.id], load)
     inputs, fitted = jax.tree.map(jnp.asarray, (materials.inputs(cell, load), results[cell.id]))
-    scored = materials.part(name, split).scored
-    if materials.has_holes(name):
-        train = materials.part(name, split).train
-        own = (fitted.policy, inputs.predictor, train, scored, recipe.protocol, recipe.seed)
-        scores, frequencies = incomplete_scores(cell.key, dataset, *own), None
-    else:
-        scores, frequencies = complete_scores(dataset, scored, fitted), shares_of_actions(dataset, fitted)
     return Trained(
         recipe,
         dataset.problem,

@@ -184,7 +184,7 @@ class _Run:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _missing(self) -> list[Job]:
-        """The jobs to compute: unfinished cells and routes, and whatever unfinished job they need."""
+        """The jobs to compute: unfinished cells and routes, and the unfinished jobs that they need."""
         wanted = {job.id for job in (*self.grid.cells, *self.grid.routes)}
         missing = []
         for job in reversed(self.grid.jobs):  # those that need a job come before it

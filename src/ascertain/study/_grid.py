@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ascertain.errors import InputError
 from ascertain.protocol import protocol
-from ascertain.recipe._jobs import Job, SplitJobs, in_order
+from ascertain.recipe._jobs import Job, in_order
 from ascertain.recipe._materials import Materials
 from ascertain.study._file import Study
 
@@ -31,15 +31,7 @@ class Grid:
 
     def _add(self, name: str, split: int) -> None:
         study, has_holes = self.study, self.materials.has_holes(name)
-        jobs = SplitJobs(
-            self.materials.datasets[name],
-            split,
-            self.materials.content(name, split),
-            self.materials.protocol,
-            study.seed,
-            study.settings,
-            study.predictor,
-        )
+        jobs = self.materials.jobs(name, split, study.seed, study.settings, study.predictor)
         data = study.training_data(has_holes)
         self.cells += [jobs.cell(method, state, made) for method, state in study.variants for made in data]
         if study.measures_routes(has_holes):

@@ -15,7 +15,7 @@ from ascertain.evaluation._routes import RouteStructure
 from ascertain.recipe._jobs import IDENTITY, Job
 from ascertain.recipe._materials import Load
 from ascertain.recipe._programs import Done
-from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
+from ascertain.recipe._scoring import score_cell
 from ascertain.recipe._stages import Fitted
 from ascertain.study._grid import Grid
 from ascertain.study._runners import Runner
@@ -70,17 +70,8 @@ def _provenance(device: str, width: int, version: str, jax_version: str) -> str:
 
 def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[str, Any]) -> dict[str, Any]:
     """Score a fitted policy; the record of its cell."""
-    materials = grid.materials
-    dataset, part = materials.datasets[job.dataset], materials.part(job.dataset, job.split)
-    shares: list[Any] = []
-    if materials.has_holes(job.dataset):
-        predictor = job.needed("predictor")
-        assert predictor is not None
-        own = (fitted.policy, load(predictor), part.train, part.scored, materials.protocol, job.seed)
-        frame = incomplete_scores(job.key, dataset, *own)
-    else:
-        frame = complete_scores(dataset, part.scored, fitted)
-        shares = np.round(shares_of_actions(dataset, fitted), _SHARE_DIGITS).tolist()
+    materials, dataset = grid.materials, grid.materials.datasets[job.dataset]
+    frame, shares = score_cell(job, materials, fitted, load)
     if grid.study.scored == "test" or "estimator" in frame:
         frame["scored"] = "test"
     return {
@@ -92,7 +83,7 @@ def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[
         "restoration_rmse": _number(materials.restoration_error(job, load)),
         "scores": [{k: _number(v) for k, v in row.items()} for row in frame.to_dict("records")],
         "actions": list(dataset.problem.action_names or map(str, range(dataset.problem.n_actions))),
-        "shares": shares,
+        "shares": [] if shares is None else np.round(shares, _SHARE_DIGITS).tolist(),
         "settings": repr(job.settings),
         "details": details,
     }

@@ -1,7 +1,7 @@
-"""The promises that every method keeps, one function each, and two ways to check them on any method.
+"""The promises of every method, one function each, and two ways to check them.
 
 A method is fitted to three small problems side by side, as in a study: a plain one, one with groups and
-unequal costs, and one whose rows have holes, in some of them so many that nothing can be acquired.
+unequal costs, and one whose rows have holes; in some of its rows nothing can be acquired.
 """
 
 import copy

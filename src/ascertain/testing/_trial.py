@@ -35,18 +35,7 @@ class Look(NamedTuple):
 class Trial:
     """A method in one state variant under one protocol; results that checks share are computed once.
 
-    It is always fitted to three cases at once, in one program.
-
-    Parameters
-    ----------
-    method, state, protocol
-        What is on trial.
-    settings
-        The method's settings; None for its defaults.
-    n_actions
-        The number of actions that the cases have.
-    optimise
-        Whether to compile as for real use, or fast.
+    It is always fitted to three cases at once, in one program, which is compiled quickly unless `optimise`.
     """
 
     def __init__(
