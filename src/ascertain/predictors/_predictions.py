@@ -65,10 +65,11 @@ def _call(
     probabilities = np.asarray(
         predictor(jnp.asarray(np.where(observed, x, 0.0)), jnp.asarray(observed)), np.float32
     )
-    if probabilities.shape != (len(x), problem.n_classes):
+    shape = (len(x), problem.n_classes)
+    if probabilities.shape != shape:
         raise InputError(
             f"the predictor returned probabilities of shape {probabilities.shape} for {len(x)} rows; "
-            f"one for each of the {problem.n_classes} classes is needed: ({len(x)}, {problem.n_classes})"
+            f"there should be one for each of the {problem.n_classes} classes: {shape}"
         )
     return probabilities
 
