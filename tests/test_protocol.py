@@ -44,7 +44,14 @@ def test_the_names() -> None:
     assert (PAPER.name, AFABENCH.name) == ("paper", "afabench")
 
 
-@pytest.mark.parametrize("name", ["", "Paper", "afa"])
-def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(InputError, match=f"no protocol is called '{name}'; there are paper and afabench"):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("", "there are 'paper', 'afabench'"),
+        ("Paper", "did you mean 'paper'"),
+        ("afa", "there are 'paper', 'afabench'"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str, hint: str) -> None:
+    with pytest.raises(InputError, match=f"no protocol is called '{name}'; {hint}"):
         protocol(name)

@@ -1,4 +1,4 @@
-"""The two nouns that everything else is about: a `Problem` to solve and a `Table` to learn from."""
+"""The two central classes: a `Problem` to solve and a `Table` to learn from."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ class Problem(eqx.Module):
         return self.budget + BUDGET_TOLERANCE * jnp.maximum(1.0, self.budget)
 
     def prices(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
-        """What each action costs now, after some were acquired: the only way to ask for a price."""
+        """The cost of each action after some were acquired; methods ask for prices in no other way."""
         return jnp.broadcast_to(self.costs, acquired.shape)
 
     def affordable(

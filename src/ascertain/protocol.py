@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -93,5 +93,5 @@ def protocol(name: str) -> Protocol:
     """Look up a protocol by its name, `paper` or `afabench`."""
     named = {each.name: each for each in (PAPER, AFABENCH)}
     if name not in named:
-        raise InputError(f"no protocol is called {name!r}; there are {' and '.join(named)}")
+        raise InputError(f"no protocol is called {name!r}; {did_you_mean(name, named)}")
     return named[name]

@@ -4,10 +4,9 @@ Each kind has a package with the same three verbs, `register`, `get` and `names`
 the package's name, by which installed packages make their parts known.
 """
 
-import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -15,7 +14,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class SharedModel:
 
 
 P = TypeVar("P", bound=Part)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Registry(Generic[P]):
@@ -87,10 +87,12 @@ class Registry(Generic[P]):
         The package that holds ours, and the entry-point group of others: "ascertain.methods".
     modules
         The package's modules that register parts, in the order in which these are listed.
+    part
+        Makes a part from its fields.
     """
 
-    def __init__(self, kind: str, package: str, modules: Sequence[str]):
-        self.kind, self.package = kind, package
+    def __init__(self, kind: str, package: str, modules: Sequence[str], part: Callable[..., P]):
+        self.kind, self.package, self._part = kind, package, part
         self._modules = tuple(f"{package}.{module}" for module in modules)
         self._parts: dict[str, P] = {}
         self._loaded = False
@@ -101,6 +103,22 @@ class Registry(Generic[P]):
         if known is not None and _origin(known.fit) != _origin(part.fit):
             raise InputError(f"{self.kind} {part.name!r} is already registered by {known.fit.__module__}")
         self._parts[part.name] = part
+
+    def register(
+        self, name: str, *, summary: str | None, label: str | None, **fields: Any
+    ) -> Callable[[Function], Function]:
+        """A decorator that registers a function, or a class by its method `fit`.
+
+        The summary is by default the first line of its docstring, and the label the name.
+        """
+
+        def add(function: Function) -> Function:
+            fit = getattr(function, "fit") if isinstance(function, type) else function  # noqa: B009
+            line = summary or (function.__doc__ or "").strip().partition("\n")[0]
+            self.add(self._part(name=name, summary=line, label=label or name, fit=fit, **fields))
+            return function
+
+        return add
 
     def get(self, name: str) -> P:
         """Look up a part; an unknown name raises an `InputError` that suggests a known one."""
@@ -140,13 +158,6 @@ class Registry(Generic[P]):
             except Exception as error:  # a broken plugin must not take the other parts with it
                 owner = entry.dist.name if entry.dist is not None else entry.value
                 warnings.warn(f"the {self.kind}s of {owner} could not be loaded: {error!r}", stacklevel=3)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them."""
-    listed = list(known)
-    near = difflib.get_close_matches(name, listed, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(listed)}"
 
 
 def load_plugin(file: str | Path) -> None:

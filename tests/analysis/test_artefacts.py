@@ -75,7 +75,7 @@ def test_an_unknown_name_is_met_with_the_nearest(folder: Path) -> None:
         InputError, match="no figure or table is called 'main-sumary'; did you mean 'main-summary'"
     ):
         write_artefacts(folder, ["main-sumary"])
-    with pytest.raises(InputError, match="there are main-summary, summary-grid"):
+    with pytest.raises(InputError, match="there are 'main-summary', 'summary-grid'"):
         write_artefacts(folder, ["xyz"])
     assert not (folder / "figures").exists()
 

@@ -85,7 +85,7 @@ def _check_page(page: str, table: Path) -> None:
         (["--method", "gdsf"], "did you mean 'gdfs'"),
         (["--method", "gdfs", "--state", "sm"], "gdfs has the state variant 's'"),
         (["--treatment", "restricted"], "name it with --method"),
-        (["--effort", "lots"], "no effort is called 'lots'; there are standard, low"),
+        (["--effort", "lots"], "no effort is called 'lots'; there are 'standard', 'low'"),
         (["--restorer", "hotdec"], "did you mean 'hotdeck'"),
         (["--test-fraction", "1"], "the test fraction must be above 0 and below 1"),
         (["--budget", "0.5"], "a budget of 0.5 buys nothing"),

@@ -53,7 +53,7 @@ def test_saving_training_rows_is_said(
     [
         (("train", "gdsf", "cube"), "did you mean 'gdfs'"),
         (("train", "gdfs", "cube", "--treatment", "restord"), "did you mean 'restored'"),
-        (("train", "gdfs", "cube", "--protocol", "papr"), "there are paper and afabench"),
+        (("train", "gdfs", "cube", "--protocol", "papr"), "did you mean 'paper'"),
         (("train", "gdfs", "cube", "--state", "sm"), "has the state variant 's'"),
     ],
 )

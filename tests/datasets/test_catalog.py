@@ -14,5 +14,5 @@ def test_a_name_that_is_nearly_right_is_put_right() -> None:
 
 
 def test_a_name_that_is_not_gets_the_list() -> None:
-    with pytest.raises(InputError, match=r"there are cube, .*, physionet2012"):
+    with pytest.raises(InputError, match=r"there are 'cube', .*, 'physionet2012'"):
         load("zzz")

@@ -199,13 +199,10 @@ def test_a_foreign_predictor_serves_every_method(method: str, tmp_path: Path) ->
     [
         ({"method": "gdf"}, "no method is called 'gdf'; did you mean 'gdfs'"),
         ({"state": "sm"}, "sequential has the state variant 's', not 'sm'"),
-        ({"treatment": "complete"}, "no treatment is called 'complete'; there are"),
-        (
-            {"restorer": "knn"},
-            "the restorer 'knn' cannot draw without the label, which completing a new row needs",
-        ),
-        ({"effort": "high"}, "no effort is called 'high'; there are"),
-        ({"predictor": "tree"}, "no predictor is called 'tree'; there are"),
+        ({"treatment": "complete"}, "no treatment is called 'complete'; there are 'restored', 'restricted'"),
+        ({"restorer": "knn"}, "the restorer 'knn' cannot draw without the label.*use pvae"),
+        ({"effort": "high"}, "no effort is called 'high'; there are 'standard', 'low'"),
+        ({"predictor": "tree"}, "no predictor is called 'tree'; there are 'mlp'"),
         ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),
         ({"budget": 0.5}, "budget of 0.5 buys nothing: the cheapest action costs 1"),
         ({"costs": {"scann": 1}}, "costs has 'scann', which is no column; did you mean 'scan'"),

@@ -133,7 +133,11 @@ def test_a_name_is_taken_once() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("jaffa", "did you mean 'jafa'?"), ("radom", "did you mean 'random'?"), ("zzz", "there are dime, gdfs")],
+    [
+        ("jaffa", "did you mean 'jafa'?"),
+        ("radom", "did you mean 'random'?"),
+        ("zzz", "there are 'dime', 'gdfs'"),
+    ],
 )
 def test_an_unknown_name_gets_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -177,7 +177,7 @@ def test_restored_needs_a_restorer_and_a_key(given_: dict[str, Any]) -> None:
 def test_an_unknown_treatment_is_refused() -> None:
     untyped = inspect.unwrap(treat)  # without the tests' type checker, which would refuse it first
     with pytest.raises(
-        InputError, match="no treatment is called 'deleted'; there are complete, restricted, rest"
+        InputError, match="no treatment is called 'deleted'; there are 'complete', 'restricted', 'rest"
     ):
         untyped(table(0), "deleted")
 

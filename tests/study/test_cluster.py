@@ -40,7 +40,7 @@ def test_a_worker_that_dies_costs_nothing(
     monkeypatch.setattr(programs, "compiler_options", compiler_options)
     run_study(STUDY, tmp_path / "local", runner=LocalRunner(width=2))
     runner = DaskRunner(cluster.scheduler_address, width=2)
-    assert runner.places == 4
+    assert runner.slots == 4
     victims = [worker.pid for worker in cluster.workers.values()][:1]
 
     def kill_one(progress: Progress) -> None:

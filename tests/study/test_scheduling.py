@@ -41,7 +41,7 @@ class Idle(Runner):
         self._stages: dict[Hashable, tuple[Stage, Callable[[], Inputs]]] = {}
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         return 3
 
     def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
@@ -162,7 +162,7 @@ def test_after_its_time_a_run_finishes_what_it_began_and_begins_nothing(
     monkeypatch.setattr(engine, "time", clock)
     runner = Late(4)
     summary = run_study(tiny(), tmp_path, runner=runner, stop_after=1.0)
-    assert 0 < len(runner.chunks) <= runner.places
+    assert 0 < len(runner.chunks) <= runner.slots
     assert (summary.finished, summary.failed) == (0, 0)
     kept = list((tmp_path / "artefacts").glob("*.safetensors"))
     assert len(kept) == sum(size for _, size in runner.chunks)

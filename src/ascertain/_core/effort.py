@@ -1,16 +1,15 @@
-"""How long to train on a person's own table.
+"""How long to train on a user's own table.
 
 The paper's settings are for tables of some thousand rows and a whole cluster. An effort bounds the number of
-updates, so that the time to train grows with a table's columns but hardly with its rows. The settings of a
-part say themselves how they are shortened, by a method `shortened(effort, n_rows)`.
+updates, so that the training time grows with a table's columns but hardly with its rows. Settings of a part
+have a method `shortened(effort, n_rows)`, which returns them with shorter training.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from ascertain.errors import InputError
-from ascertain.registry import did_you_mean
+from ascertain.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Effort:
     most_epochs: int  # on tables of few rows, whatever the number of updates
 
     def epochs(self, updates: int, n_rows: int, batch_size: int) -> int:
-        """How many epochs come to so many updates: at least three, at most `most_epochs`."""
+        """The number of epochs for a number of updates: at least three, at most `most_epochs`."""
         return min(self.most_epochs, max(3, math.ceil(updates / batches_per_epoch(n_rows, batch_size))))
 
 
@@ -44,11 +43,11 @@ def effort(name: str) -> Effort:
 
 
 def shortened(settings: Any, effort: Effort, n_rows: int) -> Any:
-    """Settings for a table of so many rows; those that do not say how to shorten them stay as they are."""
+    """Settings for an effort and a number of rows; those without a method `shortened` are not changed."""
     shorten = getattr(settings, "shortened", None)
     return settings if shorten is None else shorten(effort, n_rows)
 
 
 def batches_per_epoch(n_rows: int, batch_size: int) -> int:
-    """How many batches all rows make."""
+    """The number of batches, the last of which may be short."""
     return math.ceil(n_rows / batch_size)

@@ -1,6 +1,5 @@
 """Helpers for tables of pandas or polars that callers pass."""
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,11 +35,3 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
     """List names for a message, the first `most` of them."""
     every = list(names)
     return ", ".join(repr(name) for name in every[:most]) + (", ..." if len(every) > most else "")
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """A hint for a message: which of the names was probably meant, or which there are."""
-    every = list(names)
-    folded = {each.casefold(): each for each in every}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f"did you mean {folded[close[0]]!r}?" if close else f"there are {listed(every)}"

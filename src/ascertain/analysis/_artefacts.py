@@ -21,8 +21,7 @@ from ascertain.analysis.figures._heatmaps import draw_acquisition_heatmaps
 from ascertain.analysis.figures._recovery import draw_law_grid
 from ascertain.analysis.figures._states import draw_state_variants
 from ascertain.analysis.figures._summary import draw_main_summary, draw_summary_grid
-from ascertain.errors import InputError
-from ascertain.registry import did_you_mean
+from ascertain.errors import InputError, did_you_mean
 from ascertain.reporting._style import save_figure
 
 

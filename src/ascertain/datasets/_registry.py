@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from ascertain.registry import Part, Registry
-
-Load = TypeVar("Load", bound=Callable[..., Any])
+from ascertain.registry import Function, Part, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetPart(Part):
-    """What there is to know about a dataset before it is loaded.
+    """A registered dataset.
 
     Parameters
     ----------
@@ -20,11 +17,13 @@ class DatasetPart(Part):
     """
 
 
-_DATASETS: Registry[DatasetPart] = Registry("dataset", "ascertain.datasets", ("_catalog",))
+_DATASETS = Registry("dataset", "ascertain.datasets", ("_catalog",), DatasetPart)
 get, names, find = _DATASETS.get, _DATASETS.names, _DATASETS.find
 
 
-def register(name: str, *, summary: str | None = None, label: str | None = None) -> Callable[[Load], Load]:
+def register(
+    name: str, *, summary: str | None = None, label: str | None = None
+) -> Callable[[Function], Function]:
     """Register a dataset under a name; decorates a function that returns a `Dataset`.
 
     The function takes nothing, or the folder to look for files in (`data_dir`, perhaps None). An installed
@@ -40,10 +39,4 @@ def register(name: str, *, summary: str | None = None, label: str | None = None)
     label
         What figures and tables call it; by default the name.
     """
-
-    def add(load: Load) -> Load:
-        line = summary or (load.__doc__ or "").strip().partition("\n")[0]
-        _DATASETS.add(DatasetPart(name=name, summary=line, label=label or name, fit=load))
-        return load
-
-    return add
+    return _DATASETS.register(name, summary=summary, label=label)

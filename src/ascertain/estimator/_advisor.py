@@ -1,4 +1,4 @@
-"""What a fitted classifier knows, and how it answers: what to measure next, and what to predict meanwhile."""
+"""A fitted policy, predictor and restorer: what to measure next, and what to predict meanwhile."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,25 +20,26 @@ from ascertain.protocol import PAPER, Protocol
 from ascertain.restoration import Restorer, label_free, restore
 from ascertain.tables._encoding import Encoding
 
-COMPLETIONS = 32  # draws of what is not known of a row
-_ROWS_AT_ONCE = 256  # always so many: what is said of a row does not depend on the others
-_FEW_ROWS = 16  # of which all completions are looked at together
+COMPLETIONS = 32  # draws of a row's unknown features
+# Rows are predicted in blocks of a fixed size, so that a row's numbers do not depend on the other rows.
+_ROWS_AT_ONCE = 256
+_FEW_ROWS = 16  # with completions
 
 
 class Advice(NamedTuple):
-    """What there is to say about rows of which some is known."""
+    """Recommendations and predictions for partly known rows."""
 
     choice: Int[np.ndarray, " rows"]  # 0: to stop; 1 + a: to acquire action a
-    scores: Float[np.ndarray, "rows actions"]  # of the policy: the higher, the sooner
+    scores: Float[np.ndarray, "rows actions"]  # of the policy; higher is better
     legal: Bool[np.ndarray, "rows actions"]  # not acquired yet, not closed, affordable
-    probabilities: Float[np.ndarray, "rows classes"]  # as predicted now
-    low: Float[np.ndarray, "rows classes"]  # with all the rest known: the 5% and the 95% quantile
+    probabilities: Float[np.ndarray, "rows classes"]  # predicted now
+    low: Float[np.ndarray, "rows classes"]  # the 5% and 95% quantiles over completions of the row
     high: Float[np.ndarray, "rows classes"]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What an advisor was fitted with, and to how many rows; as in `SavedModel`."""
+    """What an advisor was fitted with, and to how many rows; fields as in `SavedModel`."""
 
     method: str
     state: State
@@ -47,7 +48,7 @@ class Origin:
     valid_rows: int
     data_hash: str
     seed: int
-    predictor_name: str = ""  # none where it is a scikit-learn classifier
+    predictor_name: str = ""  # empty for a scikit-learn classifier
     predictor_settings: Any = None
     restorer_name: str = ""
     restorer_settings: Any = None
@@ -55,30 +56,14 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Advisor:
-    """A policy, a predictor and a restorer, with the encoding of the table that they were fitted to.
-
-    Parameters
-    ----------
-    encoding
-        How columns become features.
-    classes
-        The classes, as the training table had them.
-    problem
-        Actions, costs and the budget.
-    policy, predictor, restorer
-        Fitted; the restorer draws what is not known of a row, without its label.
-    origin
-        Where it comes from.
-    protocol
-        How to read the paper.
-    """
+    """A policy, a predictor and a restorer, with the encoding of the table that they were fitted to."""
 
     encoding: Encoding
-    classes: np.ndarray
+    classes: np.ndarray  # as in the training table
     problem: Problem
     policy: Policy
     predictor: Calibrated
-    restorer: Restorer
+    restorer: Restorer  # completes rows, without their label
     origin: Origin
     protocol: Protocol = PAPER
 
@@ -92,14 +77,14 @@ class Advisor:
         return replace(self, problem=problem, policy=self.policy.at(problem.budget))
 
     def acquired(self, available: Bool[np.ndarray, "rows features"]) -> Bool[np.ndarray, "rows actions"]:
-        """Which actions rows have the results of, in full."""
+        """The actions of which a row has all features."""
         reveals = np.asarray(self.problem.reveals)
         return ~(~available @ reveals.T)
 
     def predict(
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> Float[np.ndarray, "rows classes"]:
-        """Class probabilities from what is known of each row."""
+        """Class probabilities from the known features of each row."""
         blocks = _blocks(_ROWS_AT_ONCE, x, available)
         found = np.concatenate([np.asarray(_predict(self.predictor, *block), np.float64) for block in blocks])
         found = found[: len(x)]
@@ -112,16 +97,9 @@ class Advisor:
         spent: Float[np.ndarray, " rows"] | None = None,
         closed: Bool[np.ndarray, "rows actions"] | None = None,
     ) -> Advice:
-        """Say what to acquire next for each row, and what is to be expected.
+        """Recommend what to acquire next for each row, and predict.
 
-        Parameters
-        ----------
-        x, available
-            The features of the rows, and which of them are known.
-        spent
-            What has been spent on each; by default the price of the actions that it has the results of.
-        closed
-            Actions that cannot be taken, for whatever reason.
+        `spent` is by default the cost of the acquired actions; `closed` actions cannot be taken.
         """
         acquired = self.acquired(available)
         if spent is None:
@@ -136,10 +114,10 @@ class Advisor:
     def benefits(
         self, x: Float[np.ndarray, " features"], available: Bool[np.ndarray, " features"]
     ) -> Float[np.ndarray, " actions"]:
-        """Say how much each action is expected to tell about a row's class, in bits.
+        """The expected information of each action about a row's class, in bits.
 
-        This is the entropy of the mean prediction over draws of the action's features, less the mean of the
-        entropies: the mutual information of features and class, as far as restorer and predictor know.
+        This is the mutual information of the action's features and the class under restorer and predictor:
+        the entropy of the mean prediction over draws of the features, less the mean of the entropies.
         """
         return np.asarray(_benefits(self._parts, x[None], available[None]), np.float64)
 
@@ -150,7 +128,7 @@ class Advisor:
         spent: float,
         closed: Bool[np.ndarray, " actions"],
     ) -> tuple[Advice, Float[np.ndarray, " actions"]]:
-        """Run `advise` and `benefits` for one row by one program, which draws completions once."""
+        """`advise` and `benefits` for one row, by one program that draws completions once."""
         acquired = self.acquired(available[None])
         row = (x[None], available[None], acquired, np.array([spent], np.float32), closed[None])
         advice, benefits = jax.device_get(_consult(self._parts, *row))
@@ -159,7 +137,7 @@ class Advisor:
     def track(
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> Float[np.ndarray, "rows classes"]:
-        """Predict as `predict` does, by a program for few rows: quicker for them, and rounded otherwise."""
+        """As `predict`, by a program for few rows: faster for them, and rounded differently."""
         found = [_predict(self.predictor, *block) for block in _blocks(_FEW_ROWS, x, available)]
         return np.concatenate(jax.device_get(found))[: len(x)].astype(np.float64)
 
@@ -233,7 +211,7 @@ def _entropy(probabilities: Float[Array, "*batch classes"]) -> Float[Array, "*ba
 
 
 def _blocks(size: int, *arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """Cut rows into blocks of one size, for which there is one program; the last is filled up."""
+    """Split rows into blocks of one size, for one program; the last block is padded with the last row."""
     n_rows = len(arrays[0])
     places = np.arange(-(-n_rows // size) * size).reshape(-1, size)
     return [tuple(array[np.minimum(block, n_rows - 1)] for array in arrays) for block in places]

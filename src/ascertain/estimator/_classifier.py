@@ -141,7 +141,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         weights = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
         problem = encoding.problem(self.budget, [str(each) for each in classes])
         rng = check_random_state(self.random_state)
-        rows = TrainingRows.cut(x, available, labels, len(classes), self.validation_fraction, rng)
+        rows = TrainingRows.split(x, available, labels, len(classes), self.validation_fraction, rng)
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
         self.classes_ = classes
         self.advisor_ = fit_advisor(seed, choices, encoding, classes, problem, rows, weights, say)
@@ -158,15 +158,15 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return predicted
 
     def recommend(self, X: Any, spent: Any = None) -> pd.DataFrame:  # noqa: N803
-        """Say what to measure next for rows of which some is known.
+        """Recommend what to measure next for partly known rows.
 
         Parameters
         ----------
         X
             The rows, as in `fit`.
         spent
-            What has been spent on each row, or one number for all; by default the cost of the priced
-            actions of which the row has every column.
+            What has been spent on each row, or one number for all; by default the cost of the actions
+            whose columns are all known in the row.
 
         Returns
         -------
@@ -199,7 +199,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return found.set_axis(_index(X, len(x)), axis=0)
 
     def acquire(self, X: Any, budget: float | None = None) -> pd.DataFrame:  # noqa: N803
-        """Simulate acquisition on rows of which all is known.
+        """Simulate acquisition on rows whose values are known.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return cls(**parameters).adopt(advisor)
 
     def adopt(self, advisor: Advisor) -> "AcquisitionClassifier":
-        """Become fitted, with what was fitted elsewhere."""
+        """Become fitted, by an advisor that was fitted or loaded elsewhere."""
         columns = [column.name for column in advisor.encoding.columns]
         self.classes_, self.advisor_ = advisor.classes, advisor
         self.n_features_in_ = len(columns)
@@ -339,7 +339,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return encoding.transform(X, unseen="missing")
 
     def _check(self, X: Any, *, reset: bool) -> None:  # noqa: N803
-        """Raise unless `X` is a table, with the columns that `fit` has seen; or note these."""
+        """Raise unless `X` is a table with the columns of `fit`; with `reset`, remember its columns."""
         if not is_table(X):
             as_array(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
@@ -352,7 +352,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
 
 def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct classes, and the number of each row's."""
+    """The distinct classes, and each row's as a number."""
     labels = column_or_1d(y, warn=True)
     if len(labels) != n_rows:
         raise InputError(f"X has {n_rows} rows, but y has {len(labels)}")
@@ -370,7 +370,7 @@ def _index(X: Any, n_rows: int) -> "pd.Index[Any]":  # noqa: N803
 
 
 def _unless(condition: np.ndarray, values: np.ndarray) -> Any:
-    """The values, with None in place of some; pandas would make NaN of it."""
+    """The values, with None where the condition holds; as objects, since pandas would make it NaN."""
     found = values.astype(object)
     found[condition] = None
     return pd.Series(found, dtype="object")
@@ -388,7 +388,7 @@ def _amounts(spent: Any, n_rows: int) -> np.ndarray | None:
 def _steps(
     advisor: Advisor, classes: np.ndarray, x: np.ndarray, available: np.ndarray, index: Any, budget: float
 ) -> Iterator[dict[str, Any]]:
-    """Let the policy acquire for each row, and tell the steps one by one."""
+    """Roll out the policy on each row; one record per step."""
     rows = Table(x, np.zeros(len(x), int), available, n_classes=len(classes))
     episodes = budget_episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
     probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))

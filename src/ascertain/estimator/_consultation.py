@@ -12,9 +12,9 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from ascertain._core.checks import spending_limit
-from ascertain._core.frames import listed, value_name
+from ascertain._core.frames import value_name
 from ascertain._core.json import Strict, first_finding
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
 from ascertain.tables._columns import LARGEST
 from ascertain.tables._encoding import Action
@@ -37,8 +37,8 @@ class Option:
     action: str
     columns: tuple[str, ...]
     cost: float
-    score: float  # the policy's: the higher, the sooner
-    benefit: float  # bits that it is expected to tell about the class
+    score: float  # the policy's; higher is better
+    benefit: float  # expected information about the class, in bits
     affordable: bool
     skipped: bool
 
@@ -52,10 +52,10 @@ class Answer:
     options: tuple[Option, ...]  # the best first
     prediction: str
     probabilities: dict[str, float]
-    ranges: dict[str, tuple[float, float]]  # of each probability, with all the rest known (90%)
+    ranges: dict[str, tuple[float, float]]  # of each probability over completions (90%)
     spent: float
     budget: float
-    outside: tuple[str, ...]  # columns whose value was not met in training
+    outside: tuple[str, ...]  # columns with a value that training did not have
 
     @property
     def left(self) -> float:
@@ -69,7 +69,7 @@ class Consultation:
 
     advisor: Advisor
     entries: tuple[Entry, ...] = ()
-    budget: float | None = None  # None: that which the policy was trained for
+    budget: float | None = None  # None: the one that the policy was trained for
 
     @property
     def values(self) -> dict[str, Value]:
@@ -83,7 +83,7 @@ class Consultation:
 
     @property
     def taken(self) -> tuple[Action, ...]:
-        """The actions of which any value was entered: they are paid for, and not offered again."""
+        """The actions with any value entered: they are paid for, and not offered again."""
         known = set(self.values)
         return tuple(action for action in self.advisor.encoding.actions if known & set(action.columns))
 
@@ -100,10 +100,10 @@ class Consultation:
         return self.advisor.encoding.parse(column, text)
 
     def skip(self, action: str) -> "Consultation":
-        """Note that an action cannot be taken now."""
+        """Mark an action as one that cannot be taken now."""
         names = self.advisor.encoding.action_names
         if action not in names:
-            raise InputError(f"there is no action {action!r}; there are {listed(names)}")
+            raise InputError(f"there is no action {action!r}; {did_you_mean(action, names)}")
         if action in self.skipped:
             raise InputError(f"{action!r} is skipped already")
         if action in (each.name for each in self.taken):
@@ -173,7 +173,7 @@ class Consultation:
 
     @classmethod
     def from_json(cls, advisor: Advisor, content: object) -> "Consultation":
-        """Read what `to_json` wrote; every step is repeated, so what does not fit the model is refused."""
+        """Read what `to_json` wrote, step by step; one that does not fit the model raises an `InputError`."""
         try:
             case = Case.model_validate(content)
         except ValidationError as error:

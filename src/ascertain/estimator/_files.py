@@ -1,4 +1,4 @@
-"""A fitted `AcquisitionClassifier` on disk: a saved model whose `preprocessing` holds all the rest."""
+"""A fitted `AcquisitionClassifier` on disk: a saved model with encoding and parameters in `preprocessing`."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -22,7 +22,7 @@ _KINDS = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 
 class _Preprocessing(Strict):
-    """What a saved model needs besides, to be a classifier."""
+    """What a classifier has in addition to a saved model."""
 
     encoding: dict[str, Any]
     classes: list[bool | int | float | str] = Field(min_length=2)
@@ -32,7 +32,7 @@ class _Preprocessing(Strict):
 
 
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
-    """Write what was fitted, with the parameters of the classifier's constructor as plain data."""
+    """Write an advisor, with the parameters of the classifier's constructor as plain data."""
     if isinstance(advisor.predictor.predictor, HostPredictor):
         name = type(advisor.predictor.predictor.predictor.estimator).__name__
         raise InputError(
@@ -60,7 +60,7 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
 
 
 def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
-    """Read what was fitted, and the parameters that were saved with it."""
+    """Read an advisor, and the parameters that were saved with it."""
     model = load_model(path)
     if model.predictor is None or model.restorer is None:
         raise StoreError(f"{path} holds a policy but no classifier; it can be read with ascertain.load_model")

@@ -1,11 +1,12 @@
 """Fitting an advisor to a table with holes: predictor, calibration, restorer and policy, in this order.
 
-Restored cells serve the training of the policy only. Predictor and calibration, and with them every
-prediction, learn from observed cells alone.
+Only the policy is trained on restored cells. Predictor and calibration, and so every prediction, learn from
+observed cells alone.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,11 +21,9 @@ from ascertain import methods, predictors, restoration
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
-from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor, Origin
-from ascertain.methods._registry import Method, State
+from ascertain.methods._registry import State
 from ascertain.models._saving import hash_table
-from ascertain.policy import Policy
 from ascertain.predictors._calibration import Calibrated, fit_calibration
 from ascertain.predictors._masked_mlp import HostPredictor, Predictor, SklearnPredictor
 from ascertain.problem import Problem, Table
@@ -32,19 +31,19 @@ from ascertain.protocol import PAPER
 from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
-from ascertain.registry import did_you_mean
 from ascertain.restoration import Restorer, restore
+from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
 TREATMENTS = ("restored", "restricted")
-# Rows are repeated up to a number out of few, so that a program that was compiled once serves again.
+# Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
 _MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that it has no settings for
 
 
 @dataclass(frozen=True)
 class FitChoices:
-    """What to fit, in the words of `AcquisitionClassifier`."""
+    """What to fit, as `AcquisitionClassifier` names it."""
 
     method: str
     state: str
@@ -56,34 +55,27 @@ class FitChoices:
     def check(self) -> None:
         """Raise where something is named that does not exist, or cannot do what is asked of it."""
         methods.get(self.method).check_state(self.state)
-        if self.treatment not in TREATMENTS:
-            hint = did_you_mean(str(self.treatment), TREATMENTS)
-            raise InputError(f"no treatment is called {self.treatment!r}; {hint}")
+        check_treatment(self.treatment, TREATMENTS)
         restoration.get(self.restorer).check_label_free("completing a new row")
         effort(self.effort)
-        if isinstance(self.predictor, str):
-            predictors.get(self.predictor)
+        if isinstance(self.predictor, str) and self.predictor not in predictors.names():
+            hint = did_you_mean(self.predictor, predictors.names())
+            raise InputError(
+                f"no predictor is called {self.predictor!r}; {hint}; or give a scikit-learn classifier"
+            )
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Encoded rows with their classes, cut into those to train on and those to validate with.
+    """Encoded rows with their classes, split for training and validation."""
 
-    Parameters
-    ----------
-    train, valid
-        The rows, of which some are repeated.
-    trained, validated
-        Which rows these are.
-    """
-
-    train: Table
+    train: Table  # with some rows repeated
     valid: Table
-    trained: Int[np.ndarray, " some"]
+    trained: Int[np.ndarray, " some"]  # which rows these are
     validated: Int[np.ndarray, " others"]
 
     @classmethod
-    def cut(
+    def split(
         cls,
         x: Float[np.ndarray, "rows features"],
         available: Bool[np.ndarray, "rows features"],
@@ -92,7 +84,8 @@ class TrainingRows:
         fraction: float,
         rng: np.random.RandomState,
     ) -> "TrainingRows":
-        """Hold out a fraction of each class; each has a row left to train on."""
+        """Hold out a fraction of each class for validation; at least one row of each is trained on."""
+        # scikit-learn's train_test_split refuses classes of one row, and may leave none of a rare class.
         held_out = np.zeros(len(y), bool)
         for label in range(n_classes):
             rows = rng.permutation(np.flatnonzero(y == label))
@@ -122,50 +115,49 @@ def fit_advisor(
     on_stage: Callable[[str], object] = lambda stage: None,
     shared: "Shared | None" = None,
 ) -> Advisor:
-    """Fit everything that it takes to advise.
+    """Fit predictor, restorer and policy.
 
-    Parameters
-    ----------
-    seed
-        What random keys are made of.
-    choices
-        What to fit.
-    encoding, classes, problem
-        How the table was read, and what is to be solved.
-    rows
-        The training data.
-    weights
-        What a row of each class counts for the predictor.
-    on_stage
-        Called with a few words when a stage begins or ends.
-    shared
-        What was fitted to the same rows before, and need not be again.
+    `weights` are those of the classes in the predictor's loss. `on_stage` is called with a stage's name when
+    it begins, and with name and time when it ends. What `shared` holds was fitted to the same rows before,
+    and is not fitted again.
     """
     plain, n_rows = problem.without_names(), len(rows.train.y)
     shared = Shared() if shared is None else shared
     if shared.predictor is None:
-        with _Stage("predictor", on_stage):
-            predictor = _fit_predictor(_key("predictor", seed), choices, plain, rows, weights)
-            calibrating = _key("calibrate", seed)
-            shared.predictor = fit_calibration(calibrating, plain, predictor, rows.valid, weights)
+        with _stage("predictor", on_stage):
+            fitted = _fit_predictor(_key("predictor", seed), choices, plain, rows, weights)
+            shared.predictor = fit_calibration(_key("calibrate", seed), plain, fitted, rows.valid, weights)
     if shared.restorer is None:
-        with _Stage(f"restorer ({choices.restorer})", on_stage):
+        with _stage(f"restorer ({choices.restorer})", on_stage):
             shared.restorer = _fit_restorer(seed, choices, plain, rows)
     train, valid = rows.train, rows.valid
+    data = {"treatment": choices.treatment}
     if choices.treatment == "restored":
-        drawing = jr.split(_key("restore", seed, treatment="restored", restorer=choices.restorer))
+        data["restorer"] = choices.restorer
+        drawing = jr.split(_key("restore", seed, **data))
         train, valid = (
             _restored(k, shared.restorer, table) for k, table in zip(drawing, (train, valid), strict=True)
         )
-    method = methods.get(choices.method)
+    method, state = methods.get(choices.method), cast(State, choices.state)
     settings = method.completed(method.settings(), plain, PAPER)
     settings = shortened(settings, effort(choices.effort), n_rows)
-    with _Stage(f"policy ({choices.method}, {choices.treatment})", on_stage):
-        policy = _fit_policy(seed, method, choices, plain, train, valid, shared.predictor, settings)
+    predictor = shared.predictor.predictor  # not calibrated
+    with _stage(f"policy ({choices.method}, {choices.treatment})", on_stage):
+        policy = methods.fit(
+            method.name,
+            _key("fit", seed, method=method.name, state=state, **data),
+            plain,
+            train,
+            valid,
+            predictor=predictor,
+            pretrained=None if method.adopts is None else method.adopts(predictor, settings),
+            settings=settings,
+            state=state,
+        )
     named = isinstance(choices.predictor, str)
     origin = Origin(
-        method=choices.method,
-        state=cast(State, choices.state),
+        method=method.name,
+        state=state,
         settings=settings,
         train_rows=n_rows,
         valid_rows=len(rows.valid.y),
@@ -180,31 +172,25 @@ def fit_advisor(
 
 
 def _key(stage: str, seed: int, **parts: Any) -> PRNGKeyArray:
-    """A random key from what is fitted; the same for whatever table."""
+    """A random key from what is fitted; it does not depend on the table."""
     return jr.wrap_key_data(jnp.asarray(key_data(stage, seed=seed, **parts)))
 
 
 @dataclass
 class Shared:
-    """What several advisors of the same rows have in common; filled in by the first of them."""
+    """What several advisors of the same rows share; the first fit fills it in."""
 
     predictor: Calibrated | None = None
     restorer: Restorer | None = None
 
 
-class _Stage:
-    """Says that a stage begins, and how long it has taken."""
-
-    def __init__(self, name: str, on_stage: Callable[[str], object]):
-        self.name, self.on_stage = name, on_stage
-
-    def __enter__(self) -> None:
-        self.on_stage(self.name)
-        self.start = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self.on_stage(f"{self.name}: {time.perf_counter() - self.start:.1f} s")
+@contextmanager
+def _stage(name: str, on_stage: Callable[[str], object]) -> Iterator[None]:
+    """Report that a stage begins, and how long it took unless it failed."""
+    on_stage(name)
+    start = time.perf_counter()
+    yield
+    on_stage(f"{name}: {time.perf_counter() - start:.1f} s")
 
 
 def _fit_predictor(
@@ -241,37 +227,6 @@ def _fit_restorer(seed: int, choices: FitChoices, problem: Problem, rows: Traini
     fit = fit_restorer if part.on_host else compiled(fit_restorer)
     key = _key("restorer", seed, restorer=part.name)
     return cast(Restorer, fit(key, part.name, problem, rows.train, rows.valid, settings))
-
-
-def _fit_policy(
-    seed: int,
-    method: Method,
-    choices: FitChoices,
-    problem: Problem,
-    train: Table,
-    valid: Table,
-    predictor: Calibrated,
-    settings: Any,
-) -> Policy:
-    restorer = choices.restorer if choices.treatment == "restored" else ""
-    adopted = None if method.adopts is None else method.adopts(predictor.predictor, settings)
-    own = {
-        "treatment": choices.treatment,
-        "restorer": restorer,
-        "method": choices.method,
-        "state": choices.state,
-    }
-    return methods.fit(
-        method.name,
-        _key("fit", seed, **own),
-        problem,
-        train,
-        valid,
-        predictor=predictor.predictor,
-        pretrained=adopted,
-        settings=settings,
-        state=cast(State, choices.state),
-    )
 
 
 def _restored(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:

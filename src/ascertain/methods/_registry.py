@@ -67,6 +67,10 @@ class Method(Part):
     costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
     pretraining_costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
 
+    def __post_init__(self) -> None:
+        if not self.states or not set(self.states) <= {"s", "sm"}:
+            raise InputError(f"states of {self.name!r} are {self.states}; state variants are 's' and 'sm'")
+
     def check_state(self, state: str) -> None:
         """Raise unless the method has this state variant."""
         if state not in self.states:
@@ -82,10 +86,11 @@ class Method(Part):
         return settings if complete is None else complete(problem, protocol)
 
 
-_METHODS: Registry[Method] = Registry(
+_METHODS = Registry(
     "method",
     "ascertain.methods",
     ("_dime", "_gdfs", "_aaco", "_jafa", "_ol", "_odin", "_static", "_baselines"),
+    Method,
 )
 get, names, find = _METHODS.get, _METHODS.names, _METHODS.find
 
@@ -96,12 +101,4 @@ def register(name: str, *, summary: str, label: str | None = None, **more: Any) 
     See `Method` for the other arguments. An installed package makes its methods known by an entry point in
     the group `ascertain.methods` that names the module with the decorated function.
     """
-
-    def add(fit: Fit) -> Fit:
-        method = Method(name=name, summary=summary, label=label or name, fit=fit, **more)
-        if not method.states or not set(method.states) <= {"s", "sm"}:
-            raise InputError(f"states of {name!r} are {method.states}; state variants are 's' and 'sm'")
-        _METHODS.add(method)
-        return fit
-
-    return add
+    return _METHODS.register(name, summary=summary, label=label, **more)

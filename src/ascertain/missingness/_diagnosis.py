@@ -129,7 +129,7 @@ def _normal_by_em(
             squares += filled.T @ filled
         new_mean = total / n
         new_covariance = squares / n - np.outer(new_mean, new_mean) + np.diag(_RIDGE * scale**2)
-        # The mean alone would not do: from a diagonal covariance, the first step does not change it.
+        # Not of the mean alone: from a diagonal covariance, the first step does not change it.
         moved = max(
             np.abs((new_mean - mean) / scale).max(),
             np.abs((new_covariance - covariance) / np.outer(scale, scale)).max(),

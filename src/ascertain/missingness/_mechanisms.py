@@ -26,7 +26,7 @@ _LARGEST_PROBABILITY = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
 class Mechanism(eqx.Module):
-    """How probable it is that each action of a row goes missing."""
+    """The probability that each action of a row is missing."""
 
     reveals: eqx.AbstractVar[Bool[Array, "actions features"]]
 
@@ -38,13 +38,13 @@ class Mechanism(eqx.Module):
         Parameters
         ----------
         key
-            The random key: who drives whose missingness, and how strongly.
+            The random key, to choose which actions drive the missingness of others, and their weights.
         problem
-            Says what goes missing together.
+            Its actions say which features go missing together.
         table
             The training data.
         rate
-            How often each action that can go missing does, at least 0 and below 1.
+            The share of rows in which an action is missing, at least 0 and below 1.
         """
 
     @abstractmethod
@@ -54,12 +54,12 @@ class Mechanism(eqx.Module):
     def sample(self, key: PRNGKeyArray, table: Table) -> Table:
         """Hide cells of a table; a row keeps at least one action, if it had one.
 
-        With one key, what is missing at a rate is also missing at every higher rate (rows that had to be
-        redrawn aside).
+        With one key, what is missing at a rate is also missing at every higher rate, except in rows that had
+        to be redrawn.
         """
         drawn, redrawn = jr.split(key)
         readable = _readable(self.reveals, table.available)
-        # Probabilities round to 1 where logits are large; such a row keeps an action all the same.
+        # Probabilities of large logits are rounded to 1; such a row must keep an action, too.
         missing = jnp.minimum(self.probabilities(table.x), _LARGEST_PROBABILITY)
         hidden = jr.uniform(drawn, missing.shape) < missing
         emptied = jnp.all(hidden | ~readable, axis=1, keepdims=True)
@@ -98,7 +98,7 @@ class MAR(Mechanism):
 
     reveals: Bool[Array, "actions features"]
     driver: Bool[Array, " actions"]
-    weights: Float[Array, "features actions"]  # zero but from drivers' features to other actions
+    weights: Float[Array, "features actions"]  # zero except from drivers' features to other actions
     intercepts: Float[Array, " actions"]
 
     @classmethod
@@ -114,7 +114,7 @@ class MAR(Mechanism):
 
 @register(
     "mnar_logistic",
-    summary="Not at random: as mar, but what drives goes missing too.",
+    summary="Not at random: as mar, but the drivers go missing too.",
     label="MNAR (logistic)",
 )
 class LogisticMNAR(Mechanism):
@@ -146,7 +146,7 @@ class SelfMNAR(Mechanism):
     """Missing not at random: each action goes missing by its own values."""
 
     reveals: Bool[Array, "actions features"]
-    weights: Float[Array, "features actions"]  # zero but from an action's features to itself
+    weights: Float[Array, "features actions"]  # zero except from an action's features to itself
     intercepts: Float[Array, " actions"]
 
     @classmethod
@@ -228,10 +228,10 @@ def _readable(
 def _draw_nonempty(
     key: PRNGKeyArray, missing: Float[Array, "instances actions"]
 ) -> Bool[Array, "instances actions"]:
-    """Draw which actions are missing, given that not all are: what redrawing until one is left would give.
+    """Draw which actions are missing, given that not all are: the same as redrawing until one is left.
 
-    The first action that is left is drawn from its distribution given that there is one; those before it
-    are missing, those behind it independent. Rows where all have probability 1 get an arbitrary draw.
+    The first action that is left is drawn from its conditional distribution; those before it are missing, and
+    those after it independent. Rows where all have probability 1 get an arbitrary draw.
     """
     choosing, drawing = jr.split(key)
     log_missing = jnp.log(missing)

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from ascertain.registry import Part, Registry
-
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+from ascertain.registry import Function, Part, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismPart(Part):
-    """What there is to know about a missingness mechanism.
+    """A registered missingness mechanism.
 
     Parameters
     ----------
@@ -22,24 +19,16 @@ class MechanismPart(Part):
     """
 
 
-_MECHANISMS: Registry[MechanismPart] = Registry("mechanism", "ascertain.missingness", ("_mechanisms",))
+_MECHANISMS = Registry("mechanism", "ascertain.missingness", ("_mechanisms",), MechanismPart)
 get, names, find = _MECHANISMS.get, _MECHANISMS.names, _MECHANISMS.find
 
 
 def register(
     name: str, *, summary: str, label: str | None = None, on_host: bool = False
-) -> Callable[[Fit], Fit]:
+) -> Callable[[Function], Function]:
     """Register a mechanism under a name; decorates its `fit`, or a class with such a class method.
 
     See `MechanismPart`. An installed package makes its mechanisms known by an entry point in the group
     `ascertain.missingness` that names the module with the decorated function.
     """
-
-    def add(fit: Fit) -> Fit:
-        function = fit.fit if isinstance(fit, type) else fit  # type: ignore[attr-defined]
-        _MECHANISMS.add(
-            MechanismPart(name=name, summary=summary, label=label or name, fit=function, on_host=on_host)
-        )
-        return fit
-
-    return add
+    return _MECHANISMS.register(name, summary=summary, label=label, on_host=on_host)

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ascertain._core.files import replacing
-from ascertain._core.frames import nearest, value_name
-from ascertain.errors import InputError
+from ascertain._core.frames import value_name
+from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Answer, Consultation, Option, Value
 from ascertain.tables._columns import Column
@@ -302,7 +302,7 @@ def _match_name(name: str, names: tuple[str, ...]) -> str:
     """Find a name, in capitals or not."""
     alike = [each for each in names if each == name] or [n for n in names if n.casefold() == name.casefold()]
     if not alike:
-        raise InputError(f"there is no action {name!r}; {nearest(name, names)}")
+        raise InputError(f"there is no action {name!r}; {did_you_mean(name, names)}")
     return alike[0]
 
 
@@ -311,5 +311,5 @@ def _with_hint(message: str, line: str, columns: list[str]) -> str:
     for mark in ("=", ":"):
         name, found, _ = line.partition(mark)
         if found and name.strip():
-            return f"there is no column {name.strip()!r}; {nearest(name.strip(), columns)}"
+            return f"there is no column {name.strip()!r}; {did_you_mean(name.strip(), columns)}"
     return f"{message}; or type help"

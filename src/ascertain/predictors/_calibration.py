@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: one temperature, fitted on rows that were not trained on."""
+"""Calibration of probabilities by one temperature, fitted on rows that were not trained on."""
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ _COPIES = 8  # of each row, with different features hidden
 class Calibrated(eqx.Module):
     """A predictor whose log-probabilities are divided by a temperature (Guo et al., 2017).
 
-    Which class is the most probable does not change.
+    The most probable class stays the same.
     """
 
     predictor: Predictor
@@ -46,26 +46,26 @@ def fit_calibration(
     table: Table,
     weights: Float[np.ndarray, " classes"] | None = None,
 ) -> Calibrated:
-    """Fit the temperature to rows as they are met while features are acquired: with any part of them known.
+    """Fit the temperature to rows with random subsets of their features, as they occur during acquisition.
 
     Parameters
     ----------
     key
-        The random key: which features are hidden.
+        The random key, to hide features.
     problem
-        Says which features come together, and which are known from the start.
+        Which features come together, and which are known from the start.
     predictor
         The predictor, written in JAX or not.
     table
-        Validation rows; only what they have is looked at.
+        Validation rows; holes are ignored.
     weights
-        What a row of each class counts, if the predictor was trained with such weights.
+        The weights of classes, if the predictor was trained with any.
     """
     hiding, rates = jr.split(key)
     n_rows = table.x.shape[0]
     shown = jr.uniform(hiding, (_COPIES, n_rows, problem.n_actions)) > jr.uniform(rates, (_COPIES, n_rows, 1))
     observed = table.available[None] & problem.observed(shown)
-    # One call for all copies, since a predictor that is not written in JAX has a cost for each.
+    # One call for all copies, since each call of a predictor that is not written in JAX is expensive.
     x = jnp.tile(table.x, (_COPIES, 1))
     flat = observed.reshape(-1, problem.n_features)
     probabilities = np.asarray(predictor(jnp.where(flat, x, 0.0), flat))
@@ -80,18 +80,11 @@ def fit_temperature(
     y: Int[np.ndarray, " instances"],
     counts: Float[np.ndarray, " instances"] | None = None,
 ) -> float:
-    """Find the temperature with the lowest log loss.
+    """The temperature with the lowest log loss.
 
-    One row's worth of prior belief in no change keeps it finite where a few rows are all right or all wrong.
-
-    Parameters
-    ----------
-    probabilities
-        What was predicted.
-    y
-        What is true.
-    counts
-        What each prediction counts, in rows: copies of a row tell less than as many rows. By default 1.
+    A penalty on its squared logarithm, worth one row, keeps it finite if all of a few rows are predicted
+    right or all wrong. `counts` is the weight of each prediction in rows, since copies of a row tell less
+    than as many rows; by default 1.
     """
     counts = np.ones(len(y)) if counts is None else counts
     logits = np.log(np.maximum(probabilities.astype(np.float64), np.finfo(np.float64).tiny))

@@ -25,7 +25,7 @@ class Predictor(Protocol):
     def __call__(
         self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
     ) -> Float[Array, "instances classes"]:
-        """Predict; cells that are not observed are not looked at."""
+        """Predict; cells that are not observed are ignored."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def fit_predictor(
     """Train the masked MLP on random subsets of the features that each row has.
 
     Every batch hides features with a probability of its own; the checkpoint with the lowest class-weighted
-    loss on the validation rows, seen with all that they have, is kept. Can be jitted and vmapped over
+    loss on the validation rows, with all of their observed features, is kept. Can be jitted and vmapped over
     replicates of one shape; `settings` is static.
 
     Parameters
@@ -82,13 +82,13 @@ def fit_predictor(
     key
         The random key.
     problem
-        Gives the number of features and classes.
+        The number of features and classes.
     train_table, valid_table
-        Complete data, or data with native holes, which are never looked at.
+        Complete data, or data with native holes, which are ignored.
     settings
         How to train.
     weights
-        What a row of each class counts; by default the inverse of its frequency, as in the paper.
+        The weights of classes; by default the inverse of their frequencies, as in the paper.
     """
     building, training = jr.split(key)
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_classes)
@@ -125,7 +125,7 @@ class SklearnPredictor:
     Parameters
     ----------
     estimator
-        A classifier with `predict_proba`; it is fitted by `fit`, and not copied.
+        A classifier with `predict_proba`; `fit` fits it in place.
     n_classes
         The number of classes.
     """
@@ -145,20 +145,20 @@ class SklearnPredictor:
         problem: Problem | None = None,
         weights: Float[np.ndarray, " classes"] | None = None,
     ) -> "SklearnPredictor":
-        """Fit on the rows as they are and on copies with features hidden, at a rate of each row's own.
+        """Fit on the rows and on copies of them with random features hidden.
 
         Parameters
         ----------
         key
-            The random key: what is hidden.
+            The random key, to hide features.
         table
             The training rows.
         copies
-            How many copies of each row.
+            The number of copies of each row, each with a random rate of hidden features.
         problem
-            Says what is known from the start, which is not hidden.
+            Its features that are known from the start are not hidden.
         weights
-            What a row of each class counts, for classifiers whose `fit` takes `sample_weight`.
+            The weights of classes, for classifiers whose `fit` takes `sample_weight`.
         """
         rng = np.random.default_rng(np.asarray(jr.key_data(key)).ravel())
         x, available = np.asarray(table.x), np.asarray(table.available)
@@ -194,7 +194,7 @@ class SklearnPredictor:
 
 
 class HostPredictor(eqx.Module):
-    """A scikit-learn predictor inside compiled programs, which call back for its probabilities."""
+    """A scikit-learn predictor inside compiled programs, by a callback."""
 
     predictor: SklearnPredictor = eqx.field(static=True)
 

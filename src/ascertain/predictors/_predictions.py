@@ -1,4 +1,4 @@
-"""Class probabilities from sets of acquisitions, by predictors that are written in JAX or not."""
+"""Class probabilities from sets of acquisitions, by predictors in JAX or not."""
 
 import equinox as eqx
 import jax
@@ -24,13 +24,13 @@ def predict_sets(
 ) -> Float[Array, "points instances classes"]:
     """Predict class probabilities from several sets of acquisitions of every row.
 
-    A predictor that is not written in JAX (no Equinox module) is called only with rows that change.
+    A predictor that is not written in JAX (no Equinox module) is called only for rows that change.
     """
     if isinstance(predictor, eqx.Module):
         return _predict_in_jax(predictor, problem.without_names(), table, acquired)
     x = np.asarray(table.x)
     known = np.zeros(x.shape, bool)
-    # Rows of which nothing is known look the same to a predictor.
+    # A predictor cannot tell apart rows of which nothing is known.
     probabilities = np.repeat(_call(predictor, problem, x[:1], known[:1]), len(x), axis=0)
     found = []
     for observed in np.asarray(problem.observed(acquired)):
@@ -65,10 +65,11 @@ def _call(
     probabilities = np.asarray(
         predictor(jnp.asarray(np.where(observed, x, 0.0)), jnp.asarray(observed)), np.float32
     )
-    if probabilities.shape != (len(x), problem.n_classes):
+    shape = (len(x), problem.n_classes)
+    if probabilities.shape != shape:
         raise InputError(
-            f"the predictor gave probabilities of shape {probabilities.shape} for {len(x)} rows; "
-            f"it should give one for each of the {problem.n_classes} classes: ({len(x)}, {problem.n_classes})"
+            f"the predictor returned probabilities of shape {probabilities.shape} for {len(x)} rows; "
+            f"there should be one for each of the {problem.n_classes} classes: {shape}"
         )
     return probabilities
 

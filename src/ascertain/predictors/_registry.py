@@ -2,27 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from ascertain.registry import NoSettings, Part, Registry
-
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+from ascertain.registry import Function, NoSettings, Part, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictorPart(Part):
-    """What there is to know about a predictor before it is fitted.
+    """A registered predictor.
 
     Parameters
     ----------
     fit
         `fit(key, problem, train, valid, *, settings, weights)`, which returns a `Predictor`. Pure, so that it
-        can be jitted and vmapped, unless `on_host`; `settings` is static. `weights` says what a row of each
-        class counts; None: the inverse of its frequency.
+        can be jitted and vmapped, unless `on_host`; `settings` is static. `weights` are those of the
+        classes; None: the inverse of their frequencies.
     """
 
 
-_PREDICTORS: Registry[PredictorPart] = Registry("predictor", "ascertain.predictors", ("_masked_mlp",))
+_PREDICTORS = Registry("predictor", "ascertain.predictors", ("_masked_mlp",), PredictorPart)
 get, names, find = _PREDICTORS.get, _PREDICTORS.names, _PREDICTORS.find
 
 
@@ -33,19 +31,10 @@ def register(
     label: str | None = None,
     settings: Callable[[], Any] = NoSettings,
     on_host: bool = False,
-) -> Callable[[Fit], Fit]:
+) -> Callable[[Function], Function]:
     """Register a predictor under a name; decorates its `fit`.
 
     See `PredictorPart`. An installed package makes its predictors known by an entry point in the group
     `ascertain.predictors` that names the module with the decorated function.
     """
-
-    def add(fit: Fit) -> Fit:
-        _PREDICTORS.add(
-            PredictorPart(
-                name=name, summary=summary, label=label or name, fit=fit, settings=settings, on_host=on_host
-            )
-        )
-        return fit
-
-    return add
+    return _PREDICTORS.register(name, summary=summary, label=label, settings=settings, on_host=on_host)

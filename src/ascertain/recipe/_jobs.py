@@ -7,7 +7,7 @@ random key and its place in a store come from. Jobs that two cells need are one 
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ IDENTITY = ("dataset", "method", "state", "treatment", "restorer", "mechanism", 
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work; what does not apply to its stage is empty."""
+    """One piece of work; fields that do not apply to its stage are empty."""
 
     stage: str  # `predictor`, `mask`, a shared model's name, `restore`, `pretrain`, `fit` or `routes`
     dataset: str
@@ -43,14 +43,14 @@ class Job:
     state: str = ""
     seed: int = 0
     settings: Any = None
-    content: str = ""  # a digest of data, problem, protocol and everything else that the result depends on
+    content: str = ""  # a digest of data and problem, with protocol and predictor
     needs: tuple["Job", ...] = ()
     predictor: str = ""  # by name, for the job that fits it
     shared: SharedModel | None = None  # for the job that fits it
 
     @cached_property
     def id(self) -> str:
-        """A name for the store: readable, and different for whatever would give a different result."""
+        """Its name in a store: readable, and different wherever the result could be."""
         label = f"{self.method}-{self.state}" if self.method else self.stage
         holes = f"{self.mechanism}-{self.rate:g}" if self.mechanism else ""
         data = f"{self.treatment}-{self.restorer}".strip("-")
@@ -60,16 +60,22 @@ class Job:
 
     @property
     def key(self) -> UInt32[np.ndarray, " 2"]:
-        """The data of its random key: not made of its settings, nor of the other jobs."""
+        """The data of its random key, which does not depend on its settings or on other jobs."""
         return key_data(self.stage, seed=self.seed, **self.identity())
 
     def identity(self) -> dict[str, Any]:
-        """What distinguishes it in tables."""
+        """The columns that identify it in tables."""
         return {name: getattr(self, name) for name in IDENTITY}
 
     def needed(self, stage: str) -> "Job | None":
         """The job of a stage that it directly needs, if it needs one."""
         return next((job for job in self.needs if job.stage == stage), None)
+
+    def all_needs(self) -> Iterator["Job"]:
+        """The jobs that it needs, and those that they need."""
+        for job in self.needs:
+            yield job
+            yield from job.all_needs()
 
     @property
     def begins_with(self) -> "Job | None":
@@ -85,7 +91,7 @@ class Job:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a policy is trained on: a treatment, and what made and filled the holes."""
+    """The training data of a policy: a treatment, and what made and filled the holes."""
 
     treatment: str = "complete"
     mechanism: str = ""  # empty: only the dataset's own holes
@@ -94,39 +100,21 @@ class TrainingData:
 
 
 class SplitJobs:
-    """Makes the jobs about one split of a dataset.
-
-    Parameters
-    ----------
-    dataset
-        The data, at the budget that policies are trained for.
-    split
-        Its number.
-    content
-        A digest of everything that comes with the split.
-    protocol
-        How to read the paper.
-    seed
-        Enters every random key.
-    settings
-        Changes of settings by part: a method, a restorer, a shared model, or `predictor`.
-    predictor
-        The fixed predictor by name.
-    """
+    """Makes the jobs about one split of a dataset."""
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset,  # at the budget that policies are trained for
         split: int,
-        content: str,
+        content: str,  # a digest of all data of the split
         protocol: Protocol = PAPER,
-        seed: int = 0,
-        settings: Mapping[str, Changes] | None = None,
+        seed: int = 0,  # enters every random key
+        settings: Mapping[str, Changes] | None = None,  # by method, restorer, shared model or `predictor`
         predictor: str = "mlp",
     ):
         self.dataset, self.split, self.protocol, self.seed = dataset, split, protocol, seed
         self.changes = settings or {}
-        # Results depend on the protocol in more places than one, so any change of it makes other jobs.
+        # Results depend on the protocol in several places, so any change of it makes other jobs.
         self.content = f"{content} {protocol}" + ("" if predictor == "mlp" else f" {predictor}")
         if predictors.get(predictor).on_host:
             raise InputError(
@@ -137,7 +125,7 @@ class SplitJobs:
         self.predictor = self.job("predictor", settings=own, predictor=predictor)
 
     def cell(self, method: str, state: str, data: TrainingData) -> Job:
-        """The job of a policy, with all that it needs."""
+        """The job of a policy, with the jobs that it needs."""
         found, made = methods.get(method), self._made(data)
         found.check_state(state)
         needs, shared = [self.predictor], None
@@ -190,7 +178,7 @@ class SplitJobs:
 
 
 def in_order(wanted: Iterable[Job]) -> list[Job]:
-    """Jobs and all that they need, each once, after those that it needs."""
+    """Jobs and all that they need, each once; a job comes after those that it needs."""
     found: dict[str, Job] = {}
 
     def visit(job: Job) -> None:

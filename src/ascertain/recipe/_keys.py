@@ -1,4 +1,4 @@
-"""Random keys, made from what a thing is: never from where it sits, nor from its data."""
+"""Random keys, derived from what is computed: never from its place in a loop, nor from the data."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ def key_data(
     method: str = "",
     state: str = "",
 ) -> UInt32[np.ndarray, " 2"]:
-    """The data of a random key, for `jax.random.wrap_key_data`; what does not apply to a stage is left out.
+    """The data of a random key, for `jax.random.wrap_key_data`; leave out what does not apply to a stage.
 
-    Masks do not depend on the rate through their key: what is missing at a rate is missing at higher ones.
+    The key of a mask does not depend on the rate: what is missing at a rate is missing at higher ones.
     """
     shown = "" if stage == "mask" else repr(rate)
     name = json.dumps([seed, stage, dataset, split, treatment, restorer, mechanism, shown, method, state])

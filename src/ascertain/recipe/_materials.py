@@ -1,4 +1,4 @@
-"""What jobs take: datasets, splits and earlier results, as arrays on the host."""
+"""The inputs of jobs: datasets, splits and earlier results, as arrays on the host."""
 
 import hashlib
 import threading
@@ -15,8 +15,9 @@ from ascertain.datasets._dataset import Dataset
 from ascertain.evaluation import _rollouts as rollouts
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
-from ascertain.recipe._jobs import Job
-from ascertain.recipe._programs import result_like, shape_key
+from ascertain.recipe._jobs import Job, SplitJobs
+from ascertain.recipe._presets import Changes
+from ascertain.recipe._programs import result_like, shape_key, shapes_of
 from ascertain.recipe._stages import Inputs, Masks, Stage, Values
 
 Load = Callable[[Job], Any]  # reads an earlier job's result
@@ -24,7 +25,7 @@ Scored = Literal["valid", "test"]
 
 
 class PreparedSplit(NamedTuple):
-    """A split, with NumPy's arrays."""
+    """A split, as NumPy arrays."""
 
     train: Table
     valid: Table
@@ -32,30 +33,19 @@ class PreparedSplit(NamedTuple):
 
 
 class Materials:
-    """Datasets, and what each job about them takes.
+    """Datasets, and the inputs of each job about them.
 
-    Parameters
-    ----------
-    datasets
-        By name, each at the budget that policies are trained for.
-    protocol
-        How to read the paper.
-    width
-        Replicates per program.
-    scored
-        Whether policies are evaluated on validation rows or on test rows. Where a dataset has holes of its
-        own, it is always on test rows, by estimates (`evaluate_incomplete`).
-    keep_policies
-        Whether cells result in policies too.
+    Policies are evaluated on validation rows or on test rows (`scored`). A dataset with holes
+    of its own is always evaluated on test rows, by estimates (`evaluate_incomplete`).
     """
 
     def __init__(
         self,
-        datasets: Mapping[str, Dataset],
+        datasets: Mapping[str, Dataset],  # each at the budget that policies are trained for
         protocol: Protocol,
-        width: int = 1,
+        width: int = 1,  # replicates per program
         scored: Scored = "valid",
-        keep_policies: bool = False,
+        keep_policies: bool = False,  # whether cells return policies too
     ):
         self.datasets, self.protocol, self.width = datasets, protocol, width
         self.scored, self.keep_policies = scored, keep_policies
@@ -70,13 +60,20 @@ class Materials:
         self._lock = threading.RLock()
 
     def content(self, name: str, split: int) -> str:
-        """Digest everything that comes with a split: rows, problem, budgets."""
+        """A digest of all data of a split: rows, problem, budgets."""
         dataset = self.datasets[name]
         facts = (dataset.budgets, dataset.metric, dataset.problem.n_classes)
         digest = hashlib.sha256(repr(facts).encode())
         for leaf in jax.tree.leaves((self.part(name, split), self._problems[name])):
             digest.update(repr((leaf.shape, leaf.dtype)).encode() + np.ascontiguousarray(leaf).tobytes())
         return digest.hexdigest()
+
+    def jobs(
+        self, name: str, split: int, seed: int, settings: Mapping[str, Changes], predictor: str
+    ) -> SplitJobs:
+        """What makes the jobs about a split."""
+        content = self.content(name, split)
+        return SplitJobs(self.datasets[name], split, content, self.protocol, seed, settings, predictor)
 
     def has_holes(self, name: str) -> bool:
         """Whether a dataset's own rows lack cells."""
@@ -90,7 +87,7 @@ class Materials:
         return self._stages[name]
 
     def on_host(self, job: Job) -> bool:
-        """Whether a job is the host's work, one replicate at a time."""
+        """Whether a job runs on the host, one replicate at a time."""
         return job.stage == "routes" or self.stage(job).on_host
 
     def group(self, job: Job) -> tuple[Any, ...]:
@@ -98,23 +95,23 @@ class Materials:
         return self.stage(job), self._shapes(job.dataset, job.split)
 
     def like(self, job: Job) -> Inputs:
-        """Shapes in place of what a job takes, also before that is there."""
+        """The shapes of a job's inputs, also before these are computed."""
         with self._lock:
-            name = ("takes", self.group(job))
+            name = ("inputs", self.group(job))
             if name not in self._likes:
-                self._likes[name] = _shapes_of(self.inputs(job, self.result_like))
+                self._likes[name] = shapes_of(self.inputs(job, self.result_like))
             return self._likes[name]
 
     def result_like(self, job: Job) -> Any:
-        """Shapes in place of what a job results in."""
+        """The shapes of a job's result."""
         with self._lock:
-            name = ("gives", self.group(job))
+            name = ("result", self.group(job))
             if name not in self._likes:
                 self._likes[name] = self._result_like(job)
             return self._likes[name]
 
     def inputs(self, job: Job, load: Load) -> Inputs:
-        """Assemble what a job takes from the data and earlier results."""
+        """Assemble the inputs of a job from the data and earlier results."""
         part = self.part(job.dataset, job.split)
         problem: Problem = self._problems[job.dataset]
         inputs = Inputs(job.key, problem, *_treated(part, job, load))
@@ -145,11 +142,11 @@ class Materials:
         return float(np.sqrt(np.mean((load(restored).train - train.x)[missing].astype(np.float64) ** 2)))
 
     def _result_like(self, job: Job) -> Any:
-        if self.stage(job).on_host:  # cannot be traced; but what it results in has the shape of the tables
+        if self.stage(job).on_host:  # cannot be traced, but its result has the shape of the tables
             part = self.part(job.dataset, job.split)
             if job.stage == "mask":
-                return _shapes_of(Masks(part.train.available, part.valid.available))
-            return _shapes_of(Values(part.train.x, part.valid.x))
+                return shapes_of(Masks(part.train.available, part.valid.available))
+            return shapes_of(Values(part.train.x, part.valid.x))
         return result_like(self.stage(job), self.like(job), self.width)
 
     def _stage(self, job: Job) -> Stage:
@@ -198,12 +195,8 @@ def _treated(part: PreparedSplit, job: Job, load: Load) -> tuple[Table, Table]:
 
 
 def _with(table: Table, x: Any, available: Any) -> Table:
-    """Replace a table's cells, on the host; shapes in place of arrays stay shapes."""
+    """Replace a table's cells, on the host; shapes in place of arrays remain shapes."""
     if isinstance(x, np.ndarray) and isinstance(available, np.ndarray):
         x = np.where(available, x, np.float32(0))
     changed: Table = eqx.tree_at(lambda each: (each.x, each.available), table, (x, available))
     return changed
-
-
-def _shapes_of(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)

@@ -1,7 +1,7 @@
 """The settings that the paper and its reference implementation use, by dataset: one table for all parts.
 
-What is not listed has a part's defaults. Rows for `magic`, `nhanes_i` and `nhanes_t2d` are our choice: they
-are of the size that the reference trains for some hundred epochs.
+Settings that are not listed are the part's defaults. Rows for `magic`, `nhanes_i` and `nhanes_t2d` are our
+choice: tables of their size are trained for some hundred epochs by the reference.
 """
 
 import dataclasses
@@ -12,9 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from ascertain import methods, predictors, restoration
 from ascertain.datasets._dataset import Dataset
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.protocol import Protocol
-from ascertain.registry import did_you_mean
 
 Changes = Mapping[str, Any]
 
@@ -98,7 +97,7 @@ def method_settings(
 
 
 def overridden(settings: Any, changes: Changes, where: str) -> Any:
-    """A settings dataclass with some fields changed, nested ones by nested mappings."""
+    """Settings with some fields changed; nested dataclasses by nested mappings."""
     fields = {field.name: field for field in dataclasses.fields(settings)}
     merged = {name: getattr(settings, name) for name in fields}
     for name, value in changes.items():
@@ -122,6 +121,6 @@ def _settings(
     if protocol is not None and protocol.greedy_horizon == "steps":
         preset |= _AFABENCH.get(dataset.name, {}).get(table, {})
     if any(field.name == "metric" for field in dataclasses.fields(settings)):
-        preset["metric"] = dataset.metric  # what compares routes does so by what they are scored by
+        preset["metric"] = dataset.metric  # routes are compared by the metric that scores them
     settings = overridden(settings, preset, f"presets.{dataset.name}.{table}")
     return overridden(settings, changes or {}, f"settings.{table}")

@@ -1,7 +1,7 @@
 """Programs: one stage of the work for many replicates at once, compiled in the background.
 
-A program is made of a `Stage` (what to compute for one replicate: hashable, picklable data) and the shapes
-of its arguments. It always runs at its width, so that a replicate's result does not depend on the others.
+A program consists of a `Stage` (what to compute for one replicate: hashable, picklable data) and the shapes
+of its inputs. It always runs at its width, so that a replicate's result does not depend on the others.
 """
 
 import time
@@ -16,13 +16,13 @@ from ascertain.recipe._stages import Inputs, Stage
 
 
 class Done(NamedTuple):
-    """What a run of a program gave, and what it took."""
+    """The results of a run of a program, and its time and memory."""
 
     results: list[Any]  # one PyTree of NumPy arrays per replicate
     seconds: float
     compile_seconds: float
     temporary_bytes: int
-    device: str  # what kind it was
+    device: str  # its kind
 
 
 class Program:
@@ -50,13 +50,13 @@ class Program:
 
     @property
     def temporary_bytes(self) -> int:
-        """What it needs of the device's memory besides its inputs and results."""
+        """The device memory that it needs besides its inputs and results."""
         analysis = self._compiled.memory_analysis()
         return int(analysis.temp_size_in_bytes) if analysis else 0
 
     @property
     def total_bytes(self) -> int:
-        """All that it needs of the device's memory."""
+        """The device memory that it needs."""
         analysis = self._compiled.memory_analysis()
         if not analysis:
             return 0
@@ -85,8 +85,7 @@ def run_once(stage: Stage, inputs: Inputs) -> Any:
     """Run a stage for one replicate, as a study of width 1 does; the result's arrays are NumPy's."""
     if stage.on_host:
         return run_on_host(stage, inputs).results[0]
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), inputs)
-    program = Program(stage, shapes, width=1)
+    program = Program(stage, shapes_of(inputs), width=1)
     program.lower()
     program.compile()
     return program.run([inputs]).results[0]
@@ -106,8 +105,13 @@ def stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
 
 
+def shapes_of(tree: Any) -> Any:
+    """The PyTree with shapes and types in place of arrays."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
+
+
 def shape_key(inputs: Any) -> tuple[Any, ...]:
-    """What two inputs must have in common to go through one program: structure, shapes and types."""
+    """Structure, shapes and types: inputs that agree in them share a program."""
     leaves, structure = jax.tree.flatten(inputs)
     return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
 

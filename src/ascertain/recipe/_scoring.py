@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from ascertain.datasets._dataset import Dataset
 from ascertain.errors import InputError
@@ -12,7 +14,8 @@ from ascertain.evaluation._incomplete import evaluate_incomplete
 from ascertain.evaluation._scores import score_table
 from ascertain.policy import Policy
 from ascertain.problem import Table
-from ascertain.protocol import Protocol
+from ascertain.recipe._jobs import Job
+from ascertain.recipe._materials import Load, Materials
 from ascertain.recipe._stages import Fitted
 from ascertain.restoration import fit_hotdeck
 
@@ -20,32 +23,40 @@ _BY = ["budget", "estimator"]
 _DRAWING = 2  # folded into a cell's key for the draws of incomplete evaluation
 
 
-def score_column(dataset: Dataset) -> str:
+def score_cell(
+    cell: Job, materials: Materials, fitted: Fitted, load: Load
+) -> tuple[pd.DataFrame, Float[np.ndarray, "steps actions"] | None]:
+    """Score a fitted policy at every budget.
+
+    Also returns the share of rows with each action at each step, at the largest budget; None if rows have
+    holes.
+    """
+    dataset, part = materials.datasets[cell.dataset], materials.part(cell.dataset, cell.split)
+    if not materials.has_holes(cell.dataset):
+        shares = fitted.outcomes.frequencies[int(np.argmax(dataset.budgets))]
+        return _complete_scores(dataset, part.scored, fitted), np.asarray(shares, np.float64)
+    predictor = cell.needed("predictor")
+    assert predictor is not None
+    return _incomplete_scores(cell, materials, fitted.policy, load(predictor)), None
+
+
+def _score_column(dataset: Dataset) -> str:
     """The metric that a dataset is scored by, as tables of scores call it."""
     return "accuracy" if dataset.metric == "accuracy" else "f1"
 
 
-def complete_scores(dataset: Dataset, scored: Table, fitted: Fitted) -> pd.DataFrame:
+def _complete_scores(dataset: Dataset, scored: Table, fitted: Fitted) -> pd.DataFrame:
     """One row per budget: `budget`, the dataset's `score`, and all other metrics."""
     frame = score_table(fitted.outcomes, fitted.probabilities, scored.y)
     frame.insert(0, "budget", [float(budget) for budget in dataset.budgets])
-    frame.insert(1, "score", frame[score_column(dataset)])
+    frame.insert(1, "score", frame[_score_column(dataset)])
     return frame
 
 
-def incomplete_scores(
-    key_data: Any,
-    dataset: Dataset,
-    policy: Policy,
-    predictor: Any,
-    train: Table,
-    scored: Table,
-    protocol: Protocol,
-    seed: int,
-) -> pd.DataFrame:
-    """Estimates from rows with holes that were used in neither training nor selection.
+def _incomplete_scores(cell: Job, materials: Materials, policy: Policy, predictor: Any) -> pd.DataFrame:
+    """Estimated scores from rows with holes that were used in neither training nor selection.
 
-    All policies are judged by the same futures, those of a hot deck of the training rows.
+    All policies are evaluated with the same completions, drawn by a hot deck of the training rows.
 
     Returns
     -------
@@ -53,33 +64,29 @@ def incomplete_scores(
         One row per budget and `estimator` (`ipw`, `dr`): `score` with its interval from `score_low` to
         `score_high`, all metrics, and `effective_rows`. Where too few rows support a rollout, scores are NaN.
     """
-    key = jr.fold_in(jr.wrap_key_data(key_data), _DRAWING)
+    dataset, part = materials.datasets[cell.dataset], materials.part(cell.dataset, cell.split)
+    key = jr.fold_in(jr.wrap_key_data(jnp.asarray(cell.key)), _DRAWING)
     budgets = [float(budget) for budget in dataset.budgets]
     try:
         found = evaluate_incomplete(
             policy,
             dataset.problem,
-            scored,
+            part.scored,
             predictor,
-            restorer=fit_hotdeck(key, dataset.problem, train),
-            protocol=protocol,
+            restorer=fit_hotdeck(key, dataset.problem, part.train),
+            protocol=materials.protocol,
             budgets=budgets,
             key=key,
             max_rows=None,
-            seed=seed,
+            seed=cell.seed,
         )
     except InputError:  # no budget has enough rows that support a whole rollout: there is no estimate
         rows = [(budget, name) for budget in budgets for name in ("dr", "ipw")]
         return pd.DataFrame(rows, columns=_BY).assign(score=np.nan, score_low=np.nan, score_high=np.nan)
     wide = found.pivot(index=_BY, columns="metric", values="estimate")
-    own = found[found["metric"] == score_column(dataset)].set_index(_BY)
+    own = found[found["metric"] == _score_column(dataset)].set_index(_BY)
     wide.insert(0, "score", own["estimate"])
     wide.insert(1, "score_low", own["low"])
     wide.insert(2, "score_high", own["high"])
     wide["effective_rows"] = own["effective_rows"]
     return wide.rename_axis(columns=None).reset_index()
-
-
-def shares_of_actions(dataset: Dataset, fitted: Fitted) -> np.ndarray:
-    """The share of rows with each action at each step, at the largest budget."""
-    return np.asarray(fitted.outcomes.frequencies[int(np.argmax(dataset.budgets))], np.float64)

@@ -16,12 +16,12 @@ from ascertain.missingness import mask_tables
 from ascertain.predictors._predictions import predict_in_jax
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.registry import Part, SharedModel
+from ascertain.registry import SharedModel
 from ascertain.restoration._restorer import Restorer, restore
 
 
 class Inputs(NamedTuple):
-    """What a stage takes, for one replicate or stacked; what it does not need is None."""
+    """The inputs of a stage, for one replicate or stacked; those that it does not need are None."""
 
     key: Any
     problem: Problem
@@ -58,49 +58,31 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Stage:
-    """What is computed for one replicate.
+    """What is computed for one replicate."""
 
-    Parameters
-    ----------
-    name
-        `predictor`, `mask`, `share`, `restore`, `pretrain` or `fit`.
-    part
-        The predictor, mechanism, restorer or method by name.
-    settings
-        The part's settings.
-    protocol
-        How to read the paper.
-    shared
-        The model that a stage `share` fits.
-    state
-        The policy's state variant.
-    n_steps, separate
-        How long rollouts are at most, and whether each budget needs its own.
-    keep_policy, roll_out
-        What the stage `fit` results in.
-    """
-
-    name: str
-    part: str = ""
-    settings: Any = None
+    name: str  # `predictor`, `mask`, `share`, `restore`, `pretrain` or `fit`
+    part: str = ""  # the predictor, mechanism, restorer or method by name
+    settings: Any = None  # the part's
     protocol: Protocol = PAPER
-    shared: SharedModel | None = None
+    shared: SharedModel | None = None  # what `share` fits
+    # Only for `fit`:
     state: str = ""
-    n_steps: int = 0
-    separate: bool = False
-    keep_policy: bool = False
-    roll_out: bool = True
+    n_steps: int = 0  # the most steps of a rollout
+    separate: bool = False  # whether each budget needs its own rollouts
+    keep_policy: bool = False  # whether the result includes the policy
+    roll_out: bool = True  # and its rollouts
 
     def __call__(self, inputs: Inputs) -> Any:
-        """Compute it; can be jitted and replicated unless it runs on the host."""
+        """Compute the stage; can be jitted and replicated unless it runs on the host."""
         inputs = inputs._replace(key=jr.wrap_key_data(inputs.key))
         return getattr(self, f"_{self.name}")(inputs)
 
     @property
     def on_host(self) -> bool:
         """Whether its part runs outside compiled programs, one replicate at a time."""
-        kinds = {"predictor": predictors, "mask": missingness, "restore": restoration, "fit": methods}
-        return self.name in kinds and find_part(kinds[self.name], self.part).on_host
+        kinds: dict[str, Any] = {"predictor": predictors, "mask": missingness}
+        kinds |= {"restore": restoration, "fit": methods}
+        return self.name in kinds and bool(kinds[self.name].get(self.part).on_host)
 
     def _predictor(self, inputs: Inputs) -> Any:
         fit = predictors.get(self.part).fit
@@ -164,15 +146,9 @@ class Stage:
 def fit_restorer(
     key: Any, name: str, problem: Problem, train: Table, valid: Table, settings: Any, pretrained: Any = None
 ) -> Restorer:
-    """Fit a restorer by its name, beginning with the model that it shares if that is given."""
+    """Fit a restorer by its name, from the fitted shared model if that is given."""
     part = restoration.get(name)
     more = {} if part.shares is None else {"pretrained": pretrained}
     settings = part.settings() if settings is None else settings
     fitted: Restorer = part.fit(key, problem, train, valid, settings=settings, **more)
     return fitted
-
-
-def find_part(package: Any, name: str) -> Part:
-    """A registered part of any kind."""
-    part: Part = package.get(name)
-    return part

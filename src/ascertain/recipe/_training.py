@@ -1,4 +1,4 @@
-"""One policy from a dataset: the jobs of one cell of a study, computed here and now.
+"""One policy from a dataset: the jobs of one cell of a study, computed one after the other.
 
 The same stages, keys, settings and programs as in a study of width 1, so the scores are those of its cell on
 the same device.
@@ -24,18 +24,17 @@ from ascertain.models._saving import SavedModel, hash_table, save_model
 from ascertain.policy import Policy
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.recipe._jobs import Job, SplitJobs, TrainingData, in_order
+from ascertain.recipe._jobs import Job, TrainingData, in_order
 from ascertain.recipe._materials import Materials, Scored
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import run_once
-from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
-from ascertain.registry import did_you_mean
-from ascertain.restoration._treatments import TREATMENTS
+from ascertain.recipe._scoring import score_cell
+from ascertain.restoration._treatments import check_treatment
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to train on which data: one cell of a study."""
+    """One cell of a study: what to train, on which data."""
 
     method: str
     state: str = "s"
@@ -52,7 +51,7 @@ class Recipe:
     predictor: str = "mlp"
 
     def describe(self) -> str:
-        """What is trained, in a line."""
+        """A one-line description."""
         what = f"{self.method} ({self.state}), {self.treatment}"
         if self.treatment != "complete" and self.mechanism is not None:
             what += f" after {self.mechanism} {self.rate:g}"
@@ -71,9 +70,7 @@ class Recipe:
     def check(self) -> None:
         """Raise where something is named that does not exist."""
         methods.get(self.method).check_state(self.state)
-        if self.treatment not in TREATMENTS:
-            hint = did_you_mean(self.treatment, TREATMENTS)
-            raise InputError(f"no treatment is called {self.treatment!r}; {hint}")
+        check_treatment(self.treatment)
         restoration.get(self.restorer)
         if self.mechanism is not None:
             missingness.get(self.mechanism)
@@ -82,7 +79,7 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A policy, what it was trained and scored with, and how it did."""
+    """A trained policy, what it was trained and scored with, and its scores."""
 
     recipe: Recipe
     problem: Problem
@@ -94,9 +91,8 @@ class Trained:
     predictor_settings: Any
     policy: Policy
     scores: pd.DataFrame  # one row per budget (and estimator, where rows have holes)
-    frequencies: (
-        Float[np.ndarray, "steps actions"] | None
-    )  # at the largest budget; None where rows have holes
+    # At the largest budget; None where rows have holes.
+    frequencies: Float[np.ndarray, "steps actions"] | None
 
     def save(self, path: str | Path) -> None:
         """Write policy, predictor and problem."""
@@ -144,15 +140,7 @@ def train_policy(
     materials = Materials({name: dataset}, recipe.protocol, scored=recipe.scored, keep_policies=True)
     if recipe.treatment == "complete" and materials.has_holes(name):
         raise InputError(f"{name} has missing cells of its own: train on 'restricted' or 'restored' data")
-    jobs = SplitJobs(
-        dataset,
-        split,
-        materials.content(name, split),
-        recipe.protocol,
-        recipe.seed,
-        recipe.settings,
-        recipe.predictor,
-    )
+    jobs = materials.jobs(name, split, recipe.seed, recipe.settings, recipe.predictor)
     cell = jobs.cell(recipe.method, recipe.state, recipe.data)
     results: dict[str, Any] = {}
 
@@ -163,14 +151,8 @@ def train_policy(
     for place, job in enumerate(ordered):
         on_stage(job.stage, place, len(ordered))
         results[job.id] = run_once(materials.stage(job), materials.inputs(job, load))
+    scores, frequencies = score_cell(cell, materials, results[cell.id], load)
     inputs, fitted = jax.tree.map(jnp.asarray, (materials.inputs(cell, load), results[cell.id]))
-    scored = materials.part(name, split).scored
-    if materials.has_holes(name):
-        train = materials.part(name, split).train
-        own = (fitted.policy, inputs.predictor, train, scored, recipe.protocol, recipe.seed)
-        scores, frequencies = incomplete_scores(cell.key, dataset, *own), None
-    else:
-        scores, frequencies = complete_scores(dataset, scored, fitted), shares_of_actions(dataset, fitted)
     return Trained(
         recipe,
         dataset.problem,

@@ -1,4 +1,4 @@
-"""Hot deck: what a row lacks is taken from a training row of the same class that has it."""
+"""Hot deck: missing values are copied from a training row of the same class that has them."""
 
 import equinox as eqx
 import jax
@@ -13,14 +13,14 @@ from ascertain.registry import NoSettings
 from ascertain.restoration._impute import MeanFill, fit_mean
 from ascertain.restoration._registry import register
 
-MAX_DONORS = 2000  # rows that nearest neighbours are looked for among
+MAX_DONORS = 2000  # rows to search for nearest neighbours
 
 
 class HotDeck(eqx.Module):
     """Draws each missing action from a donor of the same class, uniformly or among the nearest.
 
-    Where no row of the class has the action, a donor of any class serves; where no row at all has it, the
-    columns' means do.
+    If no row of the class has the action, the donor is of any class; if no row at all has it, the columns'
+    means are used.
     """
 
     problem: Problem
@@ -34,7 +34,7 @@ class HotDeck(eqx.Module):
             donor = self._uniform_donors(key, table)
         else:
             donor = self._near_donors(key, table, self.neighbours)
-        # Each feature comes with the (last) action that reveals it, and so do the others of that action.
+        # The features of an action are copied together; one of several actions, with the last of them.
         reveals = self.problem.reveals
         action = reveals.shape[0] - 1 - jnp.argmax(reveals[::-1], axis=0)
         from_donor = jnp.take_along_axis(self.donors.x, donor[:, action], axis=0)
@@ -78,7 +78,7 @@ class HotDeck(eqx.Module):
             support = shared * available[None]
             overlap = support.sum(axis=1)
             distance = jnp.sum(support * (x[None] - shared_x) ** 2, axis=1) / jnp.maximum(overlap, 1)
-            # Donors that share no feature with the row come last, before none at all.
+            # Donors that share no feature with the row come last, but before those that are not eligible.
             distance = jnp.where(overlap > 0, jnp.minimum(distance, _FARTHEST), _FARTHEST)
             eligible = has & (self.donors.y == y)[:, None]
             eligible = jnp.where(eligible.any(axis=0)[None], eligible, has)
@@ -102,14 +102,14 @@ def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: i
     Parameters
     ----------
     key
-        The random key: which rows are kept, where only some are.
+        The random key, to choose rows if not all are kept.
     problem
-        Says what is taken together.
+        Its actions say which features are copied together.
     table
         The training data.
     neighbours
-        Draw among this many nearest donors; by default uniformly among all. Nearest donors are looked for
-        among at most `MAX_DONORS` rows.
+        Draw among this many nearest donors, out of at most `MAX_DONORS` rows; by default uniformly among
+        all rows.
     """
     means = fit_mean(table)
     if neighbours is not None:
@@ -122,7 +122,7 @@ def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: i
 
 @register(
     "hotdeck",
-    summary="Hot deck: takes what a row lacks from a random training row of its class.",
+    summary="Hot deck: copies what a row lacks from a random training row of its class.",
     label="hot deck",
     label_free=True,
     keeps_rows=True,
@@ -136,5 +136,5 @@ def fit_restorer(
 
 
 def _below(uniform: Float[Array, "..."], size: Int[Array, "..."]) -> Int[Array, "..."]:
-    """Turn uniform numbers into whole ones below `size` (0 where that is 0)."""
+    """Uniform integers below `size`, from uniform numbers (0 where the size is 0)."""
     return jnp.clip((uniform * size).astype(jnp.int32), 0, jnp.maximum(size - 1, 0))

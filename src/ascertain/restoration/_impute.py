@@ -53,7 +53,7 @@ def fit_mean_restorer(
 class SklearnImputer:
     """Fills with a scikit-learn imputer, such as `IterativeImputer(sample_posterior=True)` or `KNNImputer`.
 
-    The label is given to the imputer as one more column per class, as the paper's restorer sees it too.
+    The imputer gets the label as one more column per class, as the paper's restorer does.
     """
 
     def __init__(self, imputer: Any, n_classes: int):
@@ -73,7 +73,7 @@ class SklearnImputer:
 
 def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer:
     """Fit a copy of an imputer to the training data."""
-    fitted = SklearnImputer(imputer, table.n_classes)  # which refuses what is no imputer
+    fitted = SklearnImputer(imputer, table.n_classes)  # raises if it is no imputer
     fitted.imputer = copy = clone(imputer)
     if "random_state" in copy.get_params():
         copy.set_params(random_state=int(jr.randint(key, (), 0, 2**31 - 1)))

@@ -1,7 +1,7 @@
 """The paper's restorer: a Partial VAE that sees a row's available features and its label (appendix B.1).
 
-A row is a set of points, one per feature and one per label entry; the encoder sums a network over the points
-that it may see, so that any subset can be encoded.
+A row is a set of points, one per feature and one per label entry. The encoder sums a network over the visible
+points, so that any subset can be encoded.
 """
 
 import math
@@ -66,7 +66,7 @@ class Settings:
 
 
 class Posterior(NamedTuple):
-    """What the encoder makes of a row: a Gaussian over latent codes."""
+    """The encoder's output: a Gaussian over latent codes."""
 
     mean: Float[Array, "instances latent"]
     log_variance: Float[Array, "instances latent"]
@@ -137,7 +137,7 @@ def fit_pvae(
     key
         The random key.
     problem
-        Gives the number of features and classes.
+        The number of features and classes.
     train_table, valid_table
         Data with holes (or without, for the oracle variant).
     settings
@@ -179,7 +179,7 @@ class PVAERestorer(eqx.Module):
     """Restores with one draw of the latent code per row; in the paper the decoder's mean, without noise.
 
     `see_label=False` is the label-free variant; a model fitted on complete data makes the oracle variant.
-    With `noise` (see `observation_noise`) values vary about the decoder's mean, as those of rows do.
+    With `noise` (see `observation_noise`) values vary about the decoder's mean as much as observed ones do.
     """
 
     model: PVAE
@@ -254,28 +254,18 @@ def fit_noisy_restorer(
 def observation_noise(
     key: PRNGKeyArray, problem: Problem, model: PVAE, table: Table
 ) -> Float[Array, " features"]:
-    """Say how much noise makes draws vary as much about their mean as the values do that they stand for.
+    """The noise with which draws vary about their mean as much as true values do, by feature.
 
-    Can be jitted.
-
-    Parameters
-    ----------
-    key
-        The random key.
-    problem
-        Says what is hidden together.
-    model
-        Fitted on other rows.
-    table
-        Rows; half of the actions that they have are hidden, and compared with what is decoded.
+    Half of the actions of a table that the model was not fitted on are hidden, and compared with what is
+    decoded. Can be jitted.
     """
     hiding, *drawing = jr.split(key, 3)
     shown = problem.observed(jr.bernoulli(hiding, 0.5, (table.x.shape[0], problem.n_actions)))
     seen = table.with_cells(table.x, table.available & shown)
     compared = table.available & ~shown
     one, other = (model.reconstruct(k, seen, see_label=False) for k in drawing)
-    # With v the variance of draws and r that of values about the mean of draws, a draw is off by v + r, and
-    # two draws differ by 2 v: this is r - v on average.
+    # Let v be the variance of draws, and r that of values about the mean of draws. On average, the squared
+    # error of a draw is v + r, and the squared difference of two draws 2 v; so this is r - v.
     squares = ((one - table.x) ** 2 + (other - table.x) ** 2) / 2 - (one - other) ** 2
     count = jnp.maximum(compared.sum(axis=0), 1)
     variance = jnp.sum(jnp.where(compared, squares, 0.0), axis=0) / count

@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ascertain.errors import InputError
-from ascertain.registry import NoSettings, Part, Registry, SharedModel
-
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+from ascertain.registry import Function, NoSettings, Part, Registry, SharedModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class RestorerPart(Part):
-    """What there is to know about a restorer before it is fitted.
+    """A registered restorer.
 
     Parameters
     ----------
@@ -20,15 +18,15 @@ class RestorerPart(Part):
         `fit(key, problem, train, valid, *, settings)`, which returns an object with `draw(key, table)`. Pure,
         so that it can be jitted and vmapped, unless `on_host`; `settings` is static.
     label_free
-        Whether what is fitted has a method `label_free()`, which returns a restorer that draws without
-        looking at labels. Completing a new row needs that.
+        Whether the fitted object has a method `label_free()`, which returns a restorer that draws without
+        the labels. Completing a new row needs that.
     keeps_rows
-        Whether what is fitted holds training rows themselves.
+        Whether the fitted object holds training rows themselves.
     stored
-        Whether what is fitted can be saved: its arrays go to the file, and its structure comes from tracing
-        `fit`. By default all that do not run on the host.
+        Whether the fitted object can be saved: its arrays go to the file, and its structure comes from
+        tracing `fit`. By default all that do not run on the host.
     shares
-        The model that it begins with; `fit` then takes it as `pretrained=`.
+        The model that it starts from; `fit` then takes it as `pretrained=`.
     """
 
     label_free: bool = False
@@ -37,7 +35,7 @@ class RestorerPart(Part):
     shares: SharedModel | None = None
 
     def check_label_free(self, purpose: str) -> None:
-        """Raise unless it can draw without the label, which the purpose needs."""
+        """Raise unless it can draw without the label, which a purpose needs."""
         if not self.label_free:
             able = ", ".join(name for name in names() if get(name).label_free)
             raise InputError(
@@ -45,9 +43,7 @@ class RestorerPart(Part):
             )
 
 
-_RESTORERS: Registry[RestorerPart] = Registry(
-    "restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_impute")
-)
+_RESTORERS = Registry("restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_impute"), RestorerPart)
 get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
 
 
@@ -62,7 +58,7 @@ def register(
     on_host: bool = False,
     stored: bool | None = None,
     shares: SharedModel | None = None,
-) -> Callable[[Fit], Fit]:
+) -> Callable[[Function], Function]:
     """Register a restorer under a name; decorates its `fit`.
 
     See `RestorerPart` for the parameters. An installed package makes its restorers known by an entry point in
@@ -81,22 +77,14 @@ def register(
     >>> restoration.get("zeros").summary
     'Fills holes with zeros.'
     """
-
-    def add(fit: Fit) -> Fit:
-        _RESTORERS.add(
-            RestorerPart(
-                name=name,
-                summary=summary,
-                label=label or name,
-                fit=fit,
-                settings=settings,
-                on_host=on_host,
-                label_free=label_free,
-                keeps_rows=keeps_rows,
-                stored=not on_host if stored is None else stored,
-                shares=shares,
-            )
-        )
-        return fit
-
-    return add
+    return _RESTORERS.register(
+        name,
+        summary=summary,
+        label=label,
+        settings=settings,
+        on_host=on_host,
+        label_free=label_free,
+        keeps_rows=keeps_rows,
+        stored=not on_host if stored is None else stored,
+        shares=shares,
+    )

@@ -1,4 +1,4 @@
-"""What every restorer can do: fill the holes of a table, leaving what was observed as it was."""
+"""The interface of restorers, which fill the holes of a table and leave observed cells as they were."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,23 +11,23 @@ from ascertain.problem import Table
 
 @runtime_checkable
 class Restorer(Protocol):
-    """Draws values for all cells of a table from what it has learned of the training data.
+    """Draws values for all cells of a table, given the training data that it was fitted to.
 
-    One that can do so without looking at labels has a method `label_free()`, which returns such a restorer.
+    One that can do so without the labels has a method `label_free()`, which returns such a restorer.
     """
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
-        """Draw a value for every cell; only those of missing cells are used."""
+        """Draw a value for every cell; only missing cells use it."""
 
 
 def restore(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
-    """Fill the holes of a table with one draw; observed cells are returned bit by bit as they were."""
+    """Fill the holes of a table with one draw; observed cells stay the same to the last bit."""
     drawn = jnp.asarray(restorer.draw(key, table), table.x.dtype)
     return table.with_cells(jnp.where(table.available, table.x, drawn), jnp.ones_like(table.available))
 
 
 def label_free(restorer: Any) -> Restorer:
-    """The variant of a restorer that does not look at labels; one that has none is refused."""
+    """The variant of a restorer that does not use labels; raises an `InputError` if it has none."""
     variant = getattr(restorer, "label_free", None)
     if variant is None:
         raise InputError(

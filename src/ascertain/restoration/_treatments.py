@@ -1,12 +1,13 @@
 """The treatments of incomplete training data: complete, restricted, restored (section 5.2)."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.missingness._mechanisms import MCAR
 from ascertain.problem import Problem, Table
 from ascertain.restoration._impute import MeanFill
@@ -14,6 +15,12 @@ from ascertain.restoration._restorer import Restorer, restore
 
 Treatment = Literal["complete", "restricted", "restored"]
 TREATMENTS: tuple[Treatment, ...] = ("complete", "restricted", "restored")
+
+
+def check_treatment(name: str, known: Sequence[str] = TREATMENTS) -> None:
+    """Raise unless a treatment of this name is known."""
+    if name not in known:
+        raise InputError(f"no treatment is called {name!r}; {did_you_mean(str(name), known)}")
 
 
 def treat(
@@ -29,8 +36,9 @@ def treat(
         `"complete"`: every cell is known. `"restricted"`: holes stay, and actions that are missing from a
         row are illegal in it. `"restored"`: holes are filled with one draw, and every action is legal.
     restorer, key
-        What to restore with, fitted, and the random key of the draw.
+        A fitted restorer, and the random key of the draw.
     """
+    check_treatment(treatment)
     if treatment == "complete":
         if not bool(jnp.all(table.available)):
             missing = 1 - float(jnp.mean(table.available))
@@ -41,11 +49,9 @@ def treat(
         return table
     if treatment == "restricted":
         return table
-    if treatment == "restored":
-        if restorer is None or key is None:
-            raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
-        return restore(key, restorer, table)
-    raise InputError(f"no treatment is called {treatment!r}; there are {', '.join(TREATMENTS)}")
+    if restorer is None or key is None:
+        raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
+    return restore(key, restorer, table)
 
 
 class HeldOutError(NamedTuple):
@@ -70,7 +76,7 @@ def held_out_error(
     key
         The random key.
     problem
-        Says what is hidden together.
+        Its actions say which features are hidden together.
     restorer, means
         Fitted on training data.
     table
@@ -80,7 +86,7 @@ def held_out_error(
     """
     hiding, drawing = jr.split(key)
     left = MCAR.fit(hiding, problem, table, rate).sample(hiding, table).available
-    # Whole actions are held out; what a row has of an action that it lacks in part stays.
+    # Only whole actions are held out; a row keeps its cells of actions that it has in part.
     readable = problem.readable(table.available).astype(jnp.float32)
     whole = readable @ problem.reveals.astype(jnp.float32) > 0
     held_out = table.available & ~left & whole

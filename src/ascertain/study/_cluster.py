@@ -14,12 +14,12 @@ import jax
 
 from ascertain._core.checks import check_count
 from ascertain.errors import AscertainError, InputError
-from ascertain.recipe._programs import Done, Program
+from ascertain.recipe._programs import Done, Program, shape_key
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study._runners import Runner, default_width, run_program
 
 _GPU = "GPU"  # the resource that a worker with a GPU should be started with: --resources GPU=1
-_AHEAD = 2  # chunks per worker that are begun, so that none waits for the next one's inputs
+_AHEAD = 2  # chunks begun per worker, so that none waits for inputs
 
 
 class DaskRunner(Runner):
@@ -69,7 +69,7 @@ class DaskRunner(Runner):
         self._needs_gpu = any(_GPU in worker.get("resources", {}) for worker in self._workers().values())
 
     def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
-        """Remember what to compute; workers compile what they are given."""
+        """Remember the stage; workers compile it when they get a chunk."""
         del like
         self._stages[name] = stage, width
 
@@ -86,7 +86,7 @@ class DaskRunner(Runner):
             done: Done = task.result()
         except CancelledError as error:
             raise ConnectionError(
-                "the Dask scheduler is gone; run the same command again to go on"
+                "the Dask scheduler is gone; run the same command again to resume"
             ) from error
         if done.device != self.device:
             raise AscertainError(
@@ -96,8 +96,8 @@ class DaskRunner(Runner):
         return done
 
     @property
-    def places(self) -> int:
-        """Some chunks for each worker that is there at the moment."""
+    def slots(self) -> int:
+        """Two for each worker that is connected now."""
         return _AHEAD * max(1, len(self._workers()))
 
     def close(self) -> None:
@@ -112,14 +112,12 @@ class DaskRunner(Runner):
 
 def run_chunk(stage: Stage, width: int, inputs: list[Inputs]) -> Done:
     """Compute a chunk on a worker; programs are compiled once per worker."""
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), inputs[0])
-    leaves, structure = jax.tree.flatten(shapes)
-    program = _program(stage, width, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves), structure)
-    return run_program(program, inputs)
+    structure, leaves = shape_key(inputs[0])
+    return run_program(_program(stage, width, structure, leaves), inputs)
 
 
 @cache
-def _program(stage: Stage, width: int, leaves: tuple[Any, ...], structure: Any) -> Program:
+def _program(stage: Stage, width: int, structure: Any, leaves: tuple[Any, ...]) -> Program:
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
     program = Program(stage, jax.tree.unflatten(structure, shapes), width)
     program.lower()

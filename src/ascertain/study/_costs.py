@@ -1,7 +1,7 @@
-"""What programs cost: measured once, scaled to a study's tables.
+"""The cost of programs: measured once, scaled to a study's tables.
 
 The costs were measured on CUBE-NM on one H200, and on CUBE on two processor cores; they are scaled by
-features, rows and training length. That is good to a factor of two or so, not more. Methods bring their own.
+features, rows and training length, which is good to a factor of about two. Methods register their own costs.
 """
 
 import math
@@ -31,7 +31,7 @@ _COSTS = {
         "routes": Cost(0.0, 2.0, 2),
     },
 }
-_OTHER = Cost(0.1, 0.02, 5)  # parts of users
+_OTHER = Cost(0.1, 0.02, 5)  # methods without measured costs
 _FEATURES = {"gpu": 55, "cpu": 20}  # of the datasets that were measured
 _ROWS = 600
 _PREDICTOR = Settings(epochs=2000)  # as it was measured; methods were at their defaults
@@ -39,7 +39,7 @@ _CELLS = 600 * 55
 
 
 def stage_rank(job: Job) -> int:
-    """The place of a job's stage in the order of a study."""
+    """The position of a job's stage in a study."""
     return _STAGES.index("share" if job.shared is not None else job.stage)
 
 
@@ -51,7 +51,7 @@ def work_of(job: Job) -> str:
 
 
 def cost_of(job: Job) -> Cost:
-    """What was measured for such a job on this process's kind of device."""
+    """The measured cost of such a job on this process's kind of device."""
     device = kind_of_device()
     if job.stage in ("fit", "pretrain"):
         method = methods.get(job.method)
@@ -77,7 +77,7 @@ def kind_of_device() -> str:
 
 
 def _scale(job: Job, materials: Materials) -> float:
-    """How much more than what was measured a job takes."""
+    """The time that a job takes relative to the one that was measured."""
     dataset = materials.datasets[job.dataset]
     features = dataset.problem.n_features / _FEATURES[kind_of_device()]
     rows = materials.part(job.dataset, job.split).train.x.shape[0] / _ROWS

@@ -1,9 +1,9 @@
-"""Running a study: missing jobs are grouped by program, computed in chunks, and kept once they are done."""
+"""Running a study: missing jobs are grouped by program, computed in chunks, and saved as they finish."""
 
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,21 +14,27 @@ from ascertain.errors import AscertainError
 from ascertain.evaluation._routes import route_structure
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._programs import Done, run_on_host
-from ascertain.study._costs import chunk_seconds, stage_rank
+from ascertain.study._costs import chunk_seconds, stage_rank, work_of
 from ascertain.study._file import Study, study_text, write_study
 from ascertain.study._grid import Grid
-from ascertain.study._records import TABLES, assemble, cell_record, details_of, routes_record
+from ascertain.study._records import (
+    TABLES,
+    assemble,
+    cell_record,
+    check_provenance,
+    details_of,
+    routes_record,
+)
 from ascertain.study._runners import LocalRunner, OutOfMemoryError, Runner
 from ascertain.study._store import Store
-from ascertain.study._ways import check_way, way_here
 
-_LOOK_AGAIN = 0.2  # seconds: for programs that finish compiling, and for what other runs finish
-_ASSEMBLE_EVERY = 120.0  # seconds, so that a long run can be looked at
+_POLL_SECONDS = 0.2  # for programs that finish compiling, and for results of other runs
+_ASSEMBLE_SECONDS = 120.0  # between tables of what is done so far
 _MOST_THREADS = 256  # chunks at once; a cluster may grow
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     done: int  # of the jobs that were missing when it began
     total: int
@@ -36,7 +42,7 @@ class Progress(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a run came to."""
+    """The outcome of a run."""
 
     cells: int
     finished: int
@@ -51,7 +57,7 @@ class _Group:
     name: tuple[Any, ...]
     label: str
     width: int
-    on_host: bool  # whether this is the host's work, without a program
+    on_host: bool  # computed on the host, without a program
     waiting: list[Job]
     running: set[str] = field(default_factory=set)  # the jobs' ids
 
@@ -77,7 +83,7 @@ def run_study(
 ) -> Summary:
     """Compute what is missing of a study, and assemble its tables.
 
-    May be stopped at any moment: the same call goes on. Several processes may do this to one folder at once.
+    May be stopped at any moment; the same call resumes. Several processes may work on one folder at once.
 
     Parameters
     ----------
@@ -90,14 +96,14 @@ def run_study(
     data_dir
         Where to look for data files.
     mix
-        Whether to go on with a store whose results were computed at another width, on another kind of
-        device, or by other versions.
+        Whether to add to results that were computed at another width, on another kind of device, or by
+        other versions.
     stop_after
-        Seconds after which no chunk is begun; those that were begun before are finished and kept.
+        Seconds after which no chunk is begun; those begun before are finished and saved.
     on_progress
         Called when a chunk begins or ends.
     on_warning
-        Called when something is worth knowing, such as a program that had to be narrowed.
+        Called with a message, such as that a program had to be narrowed.
     """
     start = time.perf_counter()
     runner = runner or LocalRunner()
@@ -107,9 +113,9 @@ def run_study(
     try:
         run = _Run(grid, store, runner, mix, on_progress, on_warning)
         deadline = math.inf if stop_after is None else start + stop_after
-        _begin_with(study, folder)
+        _write_study_file(study, folder)
         try:
-            run.go(deadline)
+            run.compute_until(deadline)
         finally:
             runner.close()
             assemble(store, grid)
@@ -120,7 +126,7 @@ def run_study(
 
 
 class _Run:
-    """One run of a study: what is waiting, what is computed, what is done."""
+    """One run of a study: which jobs wait, run, have finished or failed."""
 
     def __init__(
         self,
@@ -143,12 +149,12 @@ class _Run:
         self._groups = self._grouped(missing)
         self._group_of = {job.id: group for group in self._groups for job in group.waiting}
 
-    def go(self, deadline: float) -> None:
-        """Compute until nothing is left that can be; begin nothing after a moment of `time.perf_counter`."""
+    def compute_until(self, deadline: float) -> None:
+        """Compute all that can be computed; begin no chunk after the deadline of `time.perf_counter`."""
         for group in self._groups:
             self._prepare(group)
         pending: dict[Future[None], _Chunk] = {}
-        idle = False  # whether nothing was begun or done in the last round, though every program is there
+        idle = False  # nothing was begun or done in the last round, though every program is compiled
         threads = ThreadPoolExecutor(_MOST_THREADS)
         assembled = time.monotonic()
         try:
@@ -157,20 +163,20 @@ class _Run:
                 in_time = time.perf_counter() < deadline
                 if not in_time and not pending:
                     break
-                for chunk in self._begin(list(pending.values()), idle) if in_time else ():
+                for chunk in self._next_chunks(list(pending.values()), idle) if in_time else ():
                     pending[threads.submit(self._compute, chunk)] = chunk
                     self._report(chunk.group.label)
                 if not pending:
-                    time.sleep(_LOOK_AGAIN)
-                done, _ = wait(pending, timeout=_LOOK_AGAIN, return_when=FIRST_COMPLETED)
+                    time.sleep(_POLL_SECONDS)
+                done, _ = wait(pending, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in done:
                     self._finish(pending.pop(future), future.exception())
-                if done and time.monotonic() - assembled > _ASSEMBLE_EVERY:
+                if done and time.monotonic() - assembled > _ASSEMBLE_SECONDS:
                     assemble(self.store, self.grid)
                     assembled = time.monotonic()
                 idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
                 if not pending and not done:
-                    self._look_for_others()
+                    self._accept_from_other_runs()
                 self._groups = [group for group in self._groups if group.waiting or group.running]
                 if not pending and self._stuck():
                     break
@@ -178,22 +184,17 @@ class _Run:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _missing(self) -> list[Job]:
-        """The jobs to compute: unfinished cells and routes, and whatever unfinished job they need."""
-        wanted: dict[str, Job] = {}
-
-        def visit(job: Job) -> None:
-            if job.id not in self.finished and job.id not in wanted:
-                wanted[job.id] = job
-                for need in job.needs:
-                    visit(need)
-
-        for job in (*self.grid.cells, *self.grid.routes):
-            visit(job)
-        order = {job.id: place for place, job in enumerate(self.grid.jobs)}
-        return sorted(wanted.values(), key=lambda job: order[job.id])
+        """The jobs to compute: unfinished cells and routes, and the unfinished jobs that they need."""
+        wanted = {job.id for job in (*self.grid.cells, *self.grid.routes)}
+        missing = []
+        for job in reversed(self.grid.jobs):  # those that need a job come before it
+            if job.id in wanted and job.id not in self.finished:
+                missing.append(job)
+                wanted.update(need.id for need in job.needs)
+        return missing[::-1]
 
     def _grouped(self, jobs: list[Job]) -> list[_Group]:
-        """Put jobs of one program together: early stages first, since others wait for those, then long ones.
+        """Group jobs by program: early stages first, as others need them, then the longest chunks first.
 
         While a device is busy with a long chunk, the programs of shorter ones are traced.
         """
@@ -205,8 +206,8 @@ class _Run:
                 found[name] = _Group(name, _label(job), 1 if on_host else self.runner.width, on_host, [])
             found[name].waiting.append(job)
         for group in found.values():
-            # What others of the group wait for comes first: what is left over fills up their chunk.
-            needed = {need.id for job in group.waiting for need in _all_needs(job)}
+            # Jobs that others of the group need come first; the chunk is filled up with the rest.
+            needed = {need.id for job in group.waiting for need in job.all_needs()}
             group.waiting.sort(key=lambda job: job.id not in needed)
 
         def rank(group: _Group) -> tuple[int, float]:
@@ -221,13 +222,13 @@ class _Run:
             like = partial(self.materials.like, job)
             self.runner.prepare((group.name, group.width), self.materials.stage(job), like, group.width)
 
-    def _begin(self, running: list[_Chunk], idle: bool) -> list[_Chunk]:
-        """Choose chunks to compute: of the first groups whose program and inputs are there.
+    def _next_chunks(self, running: list[_Chunk], idle: bool) -> list[_Chunk]:
+        """Chunks to compute now, of the first groups whose program and inputs are ready.
 
-        Where there is nothing else to do (`idle`), a chunk need not wait until it could be fuller.
+        If there is nothing else to do (`idle`), a chunk does not wait until it could be fuller.
         """
-        places = self.runner.places - sum(not chunk.group.on_host for chunk in running)
-        # The host's work would hold up the tracing of programs; but others may be waiting for it.
+        slots = self.runner.slots - sum(not chunk.group.on_host for chunk in running)
+        # Measuring routes would hold up the tracing of programs, and no job needs its result.
         all_traced = all(self._is_ready(group) for group in self._groups)
         host_is_free = not any(chunk.group.on_host for chunk in running)
         chunks = []
@@ -238,23 +239,23 @@ class _Run:
                 wait_for_programs = group.waiting[0].stage == "routes" and not all_traced
                 if wait_for_programs or not host_is_free:
                     continue
-            elif places == 0 or not self._is_ready(group):
+            elif slots == 0 or not self._is_ready(group):
                 continue
             jobs = self._reserve(group, idle)
             if jobs:
                 chunks.append(_Chunk(group, jobs, group.width))
                 host_is_free &= not group.on_host
-                places -= not group.on_host
+                slots -= not group.on_host
         return chunks
 
     def _reserve(self, group: _Group, idle: bool) -> list[Job]:
-        """Take jobs whose inputs are there, as many as fit, unless more of them would soon fill the width."""
-        able = [job for job in group.waiting if all(need.id in self.finished for need in job.needs)]
-        coming = sum(not self._hopeless(job) and not self._awaits(job, group) for job in group.waiting)
-        if len(able) < min(group.width, coming) and not idle:
+        """Reserve jobs whose inputs are ready, at most the width; none yet if more will be ready soon."""
+        ready = [job for job in group.waiting if all(need.id in self.finished for need in job.needs)]
+        coming = sum(not self._blocked(job) and not self._awaits(job, group) for job in group.waiting)
+        if len(ready) < min(group.width, coming) and not idle:
             return []
         taken: list[Job] = []
-        for job in able:
+        for job in ready:
             if len(taken) == group.width:
                 break
             if not self.store.lock(job):
@@ -268,15 +269,15 @@ class _Run:
         return taken
 
     def _compute(self, chunk: _Chunk) -> None:
-        """Compute a chunk and keep its results; runs in a thread."""
+        """Compute a chunk and save its results; runs in a thread."""
         if chunk.jobs[0].stage == "routes":
             self._routes(chunk.jobs[0])
             return
         inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
         if chunk.group.on_host:
-            self._keep(chunk, run_on_host(self.materials.stage(chunk.jobs[0]), inputs[0]))
+            self._save(chunk, run_on_host(self.materials.stage(chunk.jobs[0]), inputs[0]))
         else:
-            self._keep(chunk, self.runner.run((chunk.group.name, chunk.width), inputs))
+            self._save(chunk, self.runner.run((chunk.group.name, chunk.width), inputs))
 
     def _finish(self, chunk: _Chunk, error: BaseException | None) -> None:
         """Record how a chunk ended."""
@@ -289,12 +290,12 @@ class _Run:
             self._narrow(chunk, error)
         elif isinstance(error, Exception) and not isinstance(error, OSError | AscertainError):
             self._fail(chunk, error)
-        else:  # a full disk, a lost cluster: not the fault of these jobs, and others would fare no better
+        else:  # a full disk, a lost cluster: not the fault of these jobs, and others would fail too
             raise error
         self._report("")
 
     def _fail(self, chunk: _Chunk, error: Exception) -> None:
-        """Record why the jobs of a chunk failed, but for those that were kept before it did."""
+        """Record why a chunk failed, for all of its jobs but those saved before."""
         message = "".join(traceback.format_exception_only(error)).strip()
         for job in chunk.jobs:
             if self._accept(job):
@@ -316,8 +317,8 @@ class _Run:
             self._warn(f"{group.label}: too wide for the memory ({error}); now {group.width} at a time")
             self._prepare(group)
 
-    def _keep(self, chunk: _Chunk, done: Done) -> None:
-        """Write the results of a chunk."""
+    def _save(self, chunk: _Chunk, done: Done) -> None:
+        """Save the results of a chunk."""
         details = details_of(done, len(chunk.jobs), self.runner, chunk.width)
         for job, result in zip(chunk.jobs, done.results, strict=True):
             if job.stage != "fit":
@@ -351,18 +352,18 @@ class _Run:
         if details is None:
             return False
         if not self.mix:
-            check_way(self.store.folder, details, way_here(self.runner.device, self.runner.width))
+            check_provenance(self.store.folder, details, self.runner)
         self.finished.add(job.id)
         return True
 
-    def _hopeless(self, job: Job) -> bool:
+    def _blocked(self, job: Job) -> bool:
         """Whether a job needs one that has failed."""
-        return any(need.id in self.failed or self._hopeless(need) for need in job.needs)
+        return any(need.id in self.failed for need in job.all_needs())
 
     def _awaits(self, job: Job, group: _Group) -> bool:
-        """Whether a job needs, perhaps by way of others, one of a group that is not even begun.
+        """Whether a job needs, directly or not, one of the same group that has not begun.
 
-        A Partial VAE of restored data needs one of incomplete data, of the same program.
+        For instance, a Partial VAE of restored data needs one of incomplete data, by the same program.
         """
         return any(
             need.id not in self.finished
@@ -375,11 +376,11 @@ class _Run:
         return group.on_host or self.runner.ready((group.name, group.width))
 
     def _stuck(self) -> bool:
-        """Whether all that is left needs jobs that have failed."""
-        return all(self._hopeless(job) for group in self._groups for job in group.waiting)
+        """Whether every job that is left needs one that has failed."""
+        return all(self._blocked(job) for group in self._groups for job in group.waiting)
 
-    def _look_for_others(self) -> None:
-        """Take up what other runs on this store have finished."""
+    def _accept_from_other_runs(self) -> None:
+        """Use what other runs on this store have finished."""
         for group in self._groups:
             for job in list(group.waiting):
                 if self._accept(job):
@@ -390,27 +391,13 @@ class _Run:
         self._on_progress(Progress(self._total - left, self._total, doing))
 
 
-def _all_needs(job: Job) -> Iterator[Job]:
-    """The jobs that a job needs, and those that they need."""
-    for need in job.needs:
-        yield need
-        yield from _all_needs(need)
-
-
 def _label(job: Job) -> str:
-    """What a job's group does, in a word or two."""
-    what = (
-        f"{job.method} ({job.state})"
-        if job.state
-        else f"{job.method} pretraining"
-        if job.method
-        else job.stage
-    )
-    return f"{job.dataset}: {what}"
+    """What a job's group does, for progress and warnings."""
+    return f"{job.dataset}: {f'{job.method} ({job.state})' if job.stage == 'fit' else work_of(job)}"
 
 
-def _begin_with(study: Study, folder: Path) -> None:
-    """Write the study file; tables of another study go, so that nobody takes them for this one's."""
+def _write_study_file(study: Study, folder: Path) -> None:
+    """Write the study file; tables of an earlier, different study are removed."""
     path = folder / "study.toml"
     if path.exists() and path.read_text(encoding="utf-8") != study_text(study):
         for name in TABLES:

@@ -14,11 +14,10 @@ from ascertain import datasets, methods, missingness, predictors, restoration
 from ascertain._core.checks import check_rate
 from ascertain._core.files import replacing
 from ascertain.datasets._dataset import Dataset
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._materials import Scored
 from ascertain.recipe._presets import overridden
-from ascertain.registry import did_you_mean
 from ascertain.restoration._treatments import TREATMENTS, Treatment
 
 Names = tuple[str, ...]
@@ -67,7 +66,7 @@ class OwnTable(BaseModel):
         )
 
     def relative_to(self, folder: Path) -> "OwnTable":
-        """The same table with paths that do not depend on where a study is run."""
+        """The same table with absolute paths."""
         changes: dict[str, Any] = {"path": str((folder / self.path).resolve())}
         if isinstance(self.costs, str):
             changes["costs"] = str((folder / self.costs).resolve())
@@ -75,7 +74,7 @@ class OwnTable(BaseModel):
 
 
 class Study(BaseModel):
-    """Everything that decides which cells a study has and how each is computed.
+    """The cells of a study, and how each is computed.
 
     Attributes
     ----------
@@ -93,20 +92,20 @@ class Study(BaseModel):
         `complete`, `restricted`, `restored`; by default all that a dataset allows. Complete data are trained
         on once, whatever the mechanisms and rates.
     restorers, rates, splits
-        What to cross with it.
+        Each combination is a cell.
     mechanisms
         What hides cells; by default `mcar`, and nothing where a dataset has holes of its own.
     budgets
-        By dataset, if others than its own are to be evaluated; the largest is trained for.
+        Budgets to evaluate in place of a dataset's own, by dataset; the largest is trained for.
     scored
         Whether policies are evaluated on the rows that chose checkpoints (`valid`, the paper's way) or on
-        `test` rows. Where a dataset has holes, it is always estimates on test rows.
+        `test` rows. A dataset with holes is always scored by estimates on test rows.
     predictor
         The fixed predictor by name.
     settings
-        By method, restorer or `predictor`: settings other than the paper's.
+        Changes of the paper's settings, by method, restorer or `predictor`.
     routes
-        Whether to also measure fixed routes (table 1 of the paper); by default where rows are complete.
+        Whether to measure fixed routes too (table 1 of the paper); by default if rows are complete.
     seed
         Enters every random key.
     """
@@ -132,7 +131,7 @@ class Study(BaseModel):
 
     @property
     def variants(self) -> list[tuple[str, str]]:
-        """The methods with each of the state variants that are asked for, in order."""
+        """The methods with the state variants asked for, in order."""
         found = []
         for entry in self.methods:
             name, _, state = entry.partition(":")
@@ -242,11 +241,12 @@ def _validated(content: dict[str, Any], where: str) -> Study:
     try:
         study = Study.model_validate(_tuples(content))
     except ValidationError as error:
-        # A key that is not known comes first: it may be why another one is missing.
+        # Report an unknown key first: a misspelt key may be why another one is missing.
         first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = did_you_mean(str(first["loc"][-1]), _known_keys(first["loc"]))
+            known = OwnTable if first["loc"][0] == "tables" else Study
+            hint = did_you_mean(str(first["loc"][-1]), known.model_fields)
             raise InputError(f"{where}: no key is called {place!r}; {hint}") from None
         if first["type"] == "missing":
             raise InputError(f"{where}: the key {place!r} is missing") from None
@@ -257,10 +257,6 @@ def _validated(content: dict[str, Any], where: str) -> Study:
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     return study
-
-
-def _known_keys(place: tuple[Any, ...]) -> Iterable[str]:
-    return (OwnTable if place[0] == "tables" else Study).model_fields
 
 
 def _check_names(study: Study) -> None:
@@ -313,7 +309,7 @@ def _check_values(study: Study) -> None:
 
 
 def _check_settings(name: str, changes: Mapping[str, Any], predictor: str) -> None:
-    """Raise where a setting does not exist, has another type, or belongs to a model that parts share."""
+    """Raise where a setting does not exist, has the wrong type, or belongs to a shared model."""
     if name in methods.names():
         part: Any = methods.get(name)
     else:
@@ -329,7 +325,7 @@ def _check_settings(name: str, changes: Mapping[str, Any], predictor: str) -> No
 
 
 def _tuples(value: Any) -> Any:
-    """Turn lists into tuples, which studies are made of."""
+    """Replace lists by tuples, at any depth: strict validation takes no list for a tuple."""
     if isinstance(value, Mapping):
         return {key: _tuples(each) for key, each in value.items()}
     return tuple(_tuples(each) for each in value) if isinstance(value, list | tuple) else value

@@ -4,24 +4,13 @@ from pathlib import Path
 
 from ascertain.errors import InputError
 from ascertain.protocol import protocol
-from ascertain.recipe._jobs import Job, SplitJobs, in_order
+from ascertain.recipe._jobs import Job, in_order
 from ascertain.recipe._materials import Materials
-from ascertain.registry import SharedModel
 from ascertain.study._file import Study
 
 
 class Grid:
-    """The cells and routes of a study, with all jobs that they need and what these take.
-
-    Parameters
-    ----------
-    study
-        What to run.
-    data_dir
-        Where to look for data files.
-    width
-        Replicates per program.
-    """
+    """The cells and routes of a study, all jobs that they need, and the inputs of these."""
 
     def __init__(self, study: Study, data_dir: Path | None = None, width: int = 1):
         self.study = study
@@ -37,22 +26,12 @@ class Grid:
     def shortened(self, job: Job) -> bool:
         """Whether a cell is trained with other settings than the paper's."""
         used = {"predictor", job.method, job.restorer}
-        used |= {
-            need.shared.settings_name for need in _all_needs(job) if isinstance(need.shared, SharedModel)
-        }
+        used |= {need.shared.settings_name for need in job.all_needs() if need.shared is not None}
         return any(changes for name, changes in self.study.settings.items() if name in used)
 
     def _add(self, name: str, split: int) -> None:
         study, has_holes = self.study, self.materials.has_holes(name)
-        jobs = SplitJobs(
-            self.materials.datasets[name],
-            split,
-            self.materials.content(name, split),
-            self.materials.protocol,
-            study.seed,
-            study.settings,
-            study.predictor,
-        )
+        jobs = self.materials.jobs(name, split, study.seed, study.settings, study.predictor)
         data = study.training_data(has_holes)
         self.cells += [jobs.cell(method, state, made) for method, state in study.variants for made in data]
         if study.measures_routes(has_holes):
@@ -69,7 +48,3 @@ class Grid:
                     f'on: {what} cannot be had. Say treatments = ["restricted", "restored"], and leave '
                     "routes out"
                 )
-
-
-def _all_needs(job: Job) -> list[Job]:
-    return [each for need in job.needs for each in (need, *_all_needs(need))]

@@ -1,4 +1,4 @@
-"""What a study will take, estimated before anything runs."""
+"""Estimates of the time and memory of a study, before anything runs."""
 
 import math
 import os
@@ -28,7 +28,7 @@ class PlanRow(NamedTuple):
 
 
 class StudyPlan(NamedTuple):
-    """What a study will take."""
+    """The work of a study, with estimates of time and memory."""
 
     title: str
     rows: list[PlanRow]

@@ -1,4 +1,4 @@
-"""What is written down of a finished cell, and the tables that are assembled from it."""
+"""The records of finished cells, and the tables that are assembled from them."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +10,12 @@ import pandas as pd
 
 from ascertain._core.files import replacing
 from ascertain._core.version import __version__
+from ascertain.errors import StoreError
 from ascertain.evaluation._routes import RouteStructure
 from ascertain.recipe._jobs import IDENTITY, Job
 from ascertain.recipe._materials import Load
 from ascertain.recipe._programs import Done
-from ascertain.recipe._scoring import complete_scores, incomplete_scores, shares_of_actions
+from ascertain.recipe._scoring import score_cell
 from ascertain.recipe._stages import Fitted
 from ascertain.study._grid import Grid
 from ascertain.study._runners import Runner
@@ -48,19 +49,29 @@ def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str,
     }
 
 
+def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> None:
+    """Raise where a result was computed on another device, at another width or by other versions.
+
+    Then numbers are rounded differently, and training amplifies that.
+    """
+    there = _provenance(details["device"], details["asked_width"], details["version"], details["jax"])
+    here = _provenance(runner.device, runner.width, __version__, jax.__version__)
+    if there != here:
+        raise StoreError(
+            f"{folder} has results computed {there}; this run would go on {here}, where numbers are rounded "
+            f"differently. Continue as before (--width {details['asked_width']} on such a device), use "
+            "another folder, or accept both with --mix"
+        )
+
+
+def _provenance(device: str, width: int, version: str, jax_version: str) -> str:
+    return f"on {device} at width {width} by ascertain {version} and jax {jax_version}"
+
+
 def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[str, Any]) -> dict[str, Any]:
-    """Score a fitted policy, and collect all that is kept of a cell."""
-    materials = grid.materials
-    dataset, part = materials.datasets[job.dataset], materials.part(job.dataset, job.split)
-    shares: list[Any] = []
-    if materials.has_holes(job.dataset):
-        predictor = job.needed("predictor")
-        assert predictor is not None
-        own = (fitted.policy, load(predictor), part.train, part.scored, materials.protocol, job.seed)
-        frame = incomplete_scores(job.key, dataset, *own)
-    else:
-        frame = complete_scores(dataset, part.scored, fitted)
-        shares = np.round(shares_of_actions(dataset, fitted), _SHARE_DIGITS).tolist()
+    """Score a fitted policy; the record of its cell."""
+    materials, dataset = grid.materials, grid.materials.datasets[job.dataset]
+    frame, shares = score_cell(job, materials, fitted, load)
     if grid.study.scored == "test" or "estimator" in frame:
         frame["scored"] = "test"
     return {
@@ -72,7 +83,7 @@ def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[
         "restoration_rmse": _number(materials.restoration_error(job, load)),
         "scores": [{k: _number(v) for k, v in row.items()} for row in frame.to_dict("records")],
         "actions": list(dataset.problem.action_names or map(str, range(dataset.problem.n_actions))),
-        "shares": shares,
+        "shares": [] if shares is None else np.round(shares, _SHARE_DIGITS).tolist(),
         "settings": repr(job.settings),
         "details": details,
     }
@@ -81,7 +92,7 @@ def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[
 def routes_record(
     job: Job, found: RouteStructure, budget: float, protocol: str, details: dict[str, Any]
 ) -> dict[str, Any]:
-    """All that is kept of a split's route structure."""
+    """The record of a split's route structure."""
     numbers = {name: _number(getattr(found, name)) for name in ("v_static", "sensitivity", "overlap")}
     own = {"dataset": job.dataset, "split": job.split, "protocol": protocol, "budget": budget}
     return {**own, **numbers, "routes": found.routes, "details": details}
@@ -90,7 +101,7 @@ def routes_record(
 def assemble(store: Store, grid: Grid) -> None:
     """Write the tables of all finished jobs of a study.
 
-    Rows are sorted by identity, so the same results make the same file in whatever order they came.
+    Rows are sorted by identity, so the same results make the same file in whatever order they were computed.
     """
     records = {job.id: record for job in grid.cells if (record := store.record(job)) is not None}
     routes = {job.id: record for job in grid.routes if (record := store.record(job)) is not None}
@@ -105,7 +116,7 @@ def assemble(store: Store, grid: Grid) -> None:
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:
-    """Write a table, whole or not at all; one without rows has no columns either, and no file."""
+    """Write a table; one without rows has no columns either, so it gets no file."""
     if table.empty:
         path.unlink(missing_ok=True)
         return
@@ -127,7 +138,7 @@ def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
 
 
 def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
-    """Tabulate who takes what when, without the actions that nobody takes."""
+    """The share of rows by step and action, without actions that no row takes."""
     records = {cell: record for cell, record in records.items() if record["shares"]}
     if not records:
         return pd.DataFrame()
@@ -172,7 +183,7 @@ def _without(record: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """What JSON knows of a value: a text, or a number, with None for NaN."""
+    """A value as JSON can hold it: a text, or a number, with None for NaN."""
     if isinstance(value, str):
         return value
     number = float(value) if not isinstance(value, int | np.integer) else int(value)

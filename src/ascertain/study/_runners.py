@@ -1,7 +1,7 @@
 """Where chunks of a study are computed: in this process, on its device.
 
-A runner compiles programs ahead of their use and computes chunks of jobs; the engine decides which, and keeps
-the results. `ascertain.study._cluster` has a runner that does so on other machines.
+A runner compiles programs ahead of their use and computes chunks of jobs; the engine decides which, and saves
+the results. `ascertain.study._cluster` has a runner for other machines.
 """
 
 import os
@@ -31,13 +31,13 @@ class Runner(ABC):
     """Computes chunks, in the background."""
 
     width: int  # replicates per program
-    device: str  # what kind it is
+    device: str  # its kind
     host: str
 
     @property
     @abstractmethod
-    def places(self) -> int:
-        """How many chunks to begin before one has ended."""
+    def slots(self) -> int:
+        """The most chunks to have begun at a time."""
 
     @abstractmethod
     def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
@@ -53,7 +53,7 @@ class Runner(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start nothing new."""
 
 
 class LocalRunner(Runner):
@@ -72,15 +72,15 @@ class LocalRunner(Runner):
         self.width = check_count("width", width or default_width(), least=1)
         self.device = device.device_kind
         self.host = platform.node()
-        # Python traces one program after the other, in the order that they are needed in.
+        # Python traces one program after the other, in the order in which they are needed.
         self._tracer = ThreadPoolExecutor(1)
         self._compilers = ThreadPoolExecutor(threads or min(os.cpu_count() or 1, 16))
         self._on_device = threading.Semaphore(1)
         self._programs: dict[Hashable, Future[Program]] = {}
 
     @property
-    def places(self) -> int:
-        """One is computed, one's inputs are made, and one's results are written."""
+    def slots(self) -> int:
+        """Three: one is computed, while another's inputs are made and a third's results are written."""
         return 3
 
     def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
@@ -100,12 +100,12 @@ class LocalRunner(Runner):
             return run_program(program, inputs)
 
     def close(self) -> None:
-        """Compile nothing more."""
+        """Stop compiling."""
         self._tracer.shutdown(wait=False, cancel_futures=True)
         self._compilers.shutdown(wait=False, cancel_futures=True)
 
     def _build(self, ready: Future[Program], stage: Stage, like: Callable[[], Inputs], width: int) -> None:
-        """Trace a program and leave the rest to the compilers; errors are raised where it is run."""
+        """Trace a program and pass it to the compilers; errors are raised when it is run."""
 
         def compile_it() -> None:
             try:
@@ -128,9 +128,9 @@ def default_width() -> int:
 
 
 def run_program(program: Program, inputs: list[Inputs]) -> Done:
-    """Run a program; a lack of memory raises `OutOfMemoryError`."""
+    """Run a program; raises `OutOfMemoryError` if memory does not suffice."""
     memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
-    # Asked of the whole, not of what is free at the moment: a width should not depend on the moment.
+    # Of the total memory, not of what is free now: the width should not depend on the moment.
     if memory is not None and program.width > 1 and program.total_bytes > _USABLE_MEMORY * memory:
         raise OutOfMemoryError(f"{program.total_bytes / 2**30:.1f} GiB of {memory / 2**30:.1f} GiB")
     try:

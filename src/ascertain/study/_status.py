@@ -1,4 +1,4 @@
-"""How far a study is: what is done, missing and failed."""
+"""The progress of a study: what is done, missing and failed."""
 
 from collections import Counter
 from pathlib import Path
@@ -30,7 +30,7 @@ class Status(NamedTuple):
 
 
 def status_of(folder: Path, data_dir: Path | None = None) -> Status:
-    """Read what a folder has of its study; takes what `run_study` takes."""
+    """Count the finished, missing and failed cells in the folder of a study."""
     file = folder / "study.toml"
     if not file.is_file():
         raise StoreError(f"{folder} is not the folder of a study: it has no study.toml")
@@ -43,27 +43,24 @@ def status_of(folder: Path, data_dir: Path | None = None) -> Status:
         counts = Counter(states[job.id] for job in jobs)
         rows.append(StatusRow(dataset, policy, counts["done"], counts["missing"], counts["failed"]))
     notes = [f"{job.id} failed: {failures[job.id]}" for job in grid.jobs if job.id in failures]
-    ways = Counter((record["details"]["device"], record["details"]["width"]) for record in found)
+    conditions = Counter((record["details"]["device"], record["details"]["width"]) for record in found)
     notes += [
-        f"{count} cells were computed on {device} at width {width}" for (device, width), count in ways.items()
+        f"{count} cells were computed on {device} at width {width}"
+        for (device, width), count in conditions.items()
     ]
     own = {store.path(job).name for job in (*grid.cells, *grid.routes)}
     others = sum(path.name not in own for path in (folder / "cells").glob("[!.]*.json"))
     if others:
-        notes.append(f"{others} records of other settings are kept, and are no part of this study")
+        notes.append(f"{others} records of other settings are kept; they are not part of this study")
     total = Counter(states.values())
     return Status(f"{grid.study.name}: {total['done']} of {len(grid.cells)} cells", rows, notes)
 
 
 def _state(store: Store, job: Job, failures: dict[str, str]) -> str:
-    """Say whether a cell is done, or failed by itself or by what it needs, or is yet to come."""
+    """`done`, `failed` (the cell itself or a job that it needs) or `missing`."""
     if store.has(job):
         return "done"
-    return "failed" if _fails(job, failures) else "missing"
-
-
-def _fails(job: Job, failures: dict[str, str]) -> bool:
-    return job.id in failures or any(_fails(need, failures) for need in job.needs)
+    return "failed" if any(each.id in failures for each in (job, *job.all_needs())) else "missing"
 
 
 def _by_policy(cells: list[Job]) -> dict[tuple[str, str], list[Job]]:

@@ -6,8 +6,8 @@
     failures/*.json           the errors of jobs that failed, until they succeed
     *.parquet                 assembled tables
 
-A file appears under its name only when it is complete and on disk, so a killed run loses what it had in
-flight and nothing else. Several runs may work on one store: each holds locks on the jobs that it computes,
+A file appears under its name only when it is complete and on disk, so a killed run loses only what it
+was computing. Several runs may work on one store: each holds locks on the jobs that it computes,
 which the system releases when it dies.
 """
 
@@ -28,25 +28,19 @@ from ascertain._core.files import replacing
 from ascertain.errors import StoreError
 from ascertain.recipe._jobs import Job
 
-_OPEN: set[Path] = set()  # folders that this process is at work in
-_RECORDED = ("fit", "routes")  # stages whose results are records; those of the others are arrays
+_OPEN: set[Path] = set()  # folders with a run in this process
+_RECORDED = ("fit", "routes")  # stages with records as results; the others have arrays
 
 
 class Store:
-    """The folder of a study.
-
-    Parameters
-    ----------
-    folder
-        Where it is; `open` makes it.
-    """
+    """The folder of a study; `open` makes it."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self._locks: int | None = None
 
     def open(self) -> None:
-        """Make the folder and get ready to reserve jobs; reading needs neither."""
+        """Make the folder, and the file of locks; reading needs neither."""
         own = self.folder.resolve()
         if own in _OPEN:
             # Locks belong to a process: a second run in this one would not see those of the first.
@@ -68,13 +62,13 @@ class Store:
             _OPEN.discard(self.folder.resolve())
 
     def path(self, job: Job) -> Path:
-        """Say where a job's result is kept."""
+        """Where a job's result is kept."""
         if job.stage in _RECORDED:
             return self.folder / "cells" / f"{job.id}.json"
         return self.folder / "artefacts" / f"{job.id}.safetensors"
 
     def has(self, job: Job) -> bool:
-        """Whether a job's result is there; a file that is cut short counts as absent."""
+        """Whether a job's result is there; an incomplete file counts as absent."""
         return self.path(job).exists() and self.details(job) is not None
 
     def record(self, job: Job) -> dict[str, Any] | None:
@@ -83,17 +77,17 @@ class Store:
             record = json.loads(self.path(job).read_bytes())
         except (OSError, ValueError):
             return None
-        whole = isinstance(record, dict) and record.pop("sha256", None) == _digest(record)
-        return record if whole else None
+        intact = isinstance(record, dict) and record.pop("sha256", None) == _digest(record)
+        return record if intact else None
 
     def save_record(self, job: Job, record: Mapping[str, Any]) -> None:
         """Write a cell's record."""
         with replacing(self.path(job)) as temporary:
             temporary.write_text(json.dumps({**record, "sha256": _digest(record)}))
-        self._forgive(job)
+        self._clear_failure(job)
 
     def details(self, job: Job) -> dict[str, Any] | None:
-        """Read how a job's result was computed, or None where it is not there, whole."""
+        """Read how a job's result was computed, or None if the result is absent or incomplete."""
         if job.stage in _RECORDED:
             record = self.record(job)
             return None if record is None else record["details"]
@@ -111,24 +105,24 @@ class Store:
         content = save(leaves, {"details": json.dumps(details)})
         with replacing(self.path(job)) as temporary:
             temporary.write_bytes(content)
-        self._forgive(job)
+        self._clear_failure(job)
 
     def load_artefact(self, job: Job, like: Any) -> Any:
-        """Read a PyTree of arrays that looks like the given one."""
+        """Read a PyTree of arrays of the given structure."""
         with safe_open(self.path(job), "numpy") as file:
             leaves = [file.get_tensor(str(place)) for place in range(len(jax.tree.leaves(like)))]
         return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
     def save_failure(self, job: Job, error: str, trace: str = "") -> None:
-        """Write down why a job failed; it is tried again by the next run."""
+        """Record why a job failed; the next run tries it again."""
         content = {**job.identity(), "stage": job.stage, "error": error, "traceback": trace}
-        with replacing(self._failure(job)) as temporary:
+        with replacing(self._failure_path(job)) as temporary:
             temporary.write_text(json.dumps(content, indent=1))
 
     def failure(self, job: Job) -> str | None:
         """The error of a job that failed, or None."""
         try:
-            return str(json.loads(self._failure(job).read_bytes())["error"])
+            return str(json.loads(self._failure_path(job).read_bytes())["error"])
         except (OSError, ValueError, KeyError):
             return None
 
@@ -136,7 +130,7 @@ class Store:
         """Try to reserve a job for this process; False where another one has it."""
         assert self._locks is not None
         try:
-            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(job))
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _lock_byte(job))
         except (BlockingIOError, PermissionError):
             return False
         except OSError as error:
@@ -148,19 +142,19 @@ class Store:
     def unlock(self, job: Job) -> None:
         """Release a job."""
         assert self._locks is not None
-        fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _place(job))
+        fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _lock_byte(job))
 
-    def _failure(self, job: Job) -> Path:
+    def _failure_path(self, job: Job) -> Path:
         return self.folder / "failures" / f"{job.id}.json"
 
-    def _forgive(self, job: Job) -> None:
-        self._failure(job).unlink(missing_ok=True)
+    def _clear_failure(self, job: Job) -> None:
+        self._failure_path(job).unlink(missing_ok=True)
 
 
 def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record).encode()).hexdigest()
 
 
-def _place(job: Job) -> int:
-    """A job's byte in the file of locks; two jobs that share one only wait for each other."""
+def _lock_byte(job: Job) -> int:
+    """The byte of the lock file that stands for a job; jobs that share one wait for each other."""
     return int.from_bytes(hashlib.sha256(job.id.encode()).digest()[:6], "big")

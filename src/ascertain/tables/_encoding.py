@@ -15,9 +15,9 @@ import pandas as pd
 from jaxtyping import Bool, Float, Float32, Float64
 
 from ascertain._core.checks import check_costs, check_names, check_numbers
-from ascertain._core.frames import as_pandas, listed, nearest
+from ascertain._core.frames import as_pandas, listed
 from ascertain._core.json import Strict, canonical, first_finding
-from ascertain.errors import InputError, StoreError
+from ascertain.errors import InputError, StoreError, did_you_mean
 from ascertain.problem import Problem
 from ascertain.tables._columns import Column, as_array, as_frame, is_table, learn, read, table_cells
 
@@ -404,4 +404,4 @@ def _check_name(where: str, name: str, names: Collection[str], target: str | Non
     if name == target:
         raise InputError(f"{where} the target {target!r}, which cannot be acquired; leave it out")
     if name not in names:
-        raise InputError(f"{where} {name!r}, which is no column; {nearest(name, names)}")
+        raise InputError(f"{where} {name!r}, which is no column; {did_you_mean(name, names)}")

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from ascertain._core.frames import as_pandas, nearest
-from ascertain.errors import InputError
+from ascertain._core.frames import as_pandas
+from ascertain.errors import InputError, did_you_mean
 from ascertain.tables._columns import learn, number_classes
 from ascertain.tables._encoding import Encoding, fit_encoding
 
@@ -65,7 +65,7 @@ def read_user_table(
 def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
     """Take the target out of a table called `name`; rows without one are dropped and counted."""
     if target not in table:
-        raise InputError(f"{name} has no column {target!r}; {nearest(target, table.columns)}")
+        raise InputError(f"{name} has no column {target!r}; {did_you_mean(target, table.columns)}")
     known = table[target].notna()
     if not known.any():
         raise InputError(f"the target {target!r} is empty in all {len(table)} rows of {name}")
@@ -99,7 +99,7 @@ def _check_file(path: Path) -> None:
     """Raise where there is no such file, with the name that was probably meant."""
     if not path.is_file():
         others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        raise InputError(f"there is no file {path}; {nearest(path.name, others)}")
+        raise InputError(f"there is no file {path}; {did_you_mean(path.name, others)}")
 
 
 def read_text(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""The promises that every method keeps, one function each, and two ways to check them on any method.
+"""The promises of every method, one function each, and two ways to check them.
 
 A method is fitted to three small problems side by side, as in a study: a plain one, one with groups and
-unequal costs, and one whose rows have holes, in some of them so many that nothing can be acquired.
+unequal costs, and one whose rows have holes; in some of its rows nothing can be acquired.
 """
 
 import copy
@@ -20,9 +20,7 @@ import jax.random as jr
 import numpy as np
 
 from ascertain._core.checks import spending_limit
-from ascertain.errors import InputError
-from ascertain.methods import _registry as registry
-from ascertain.methods._registry import Method, State
+from ascertain.methods._registry import State, find
 from ascertain.models._saving import SavedModel, hash_table, load_model, save_model
 from ascertain.policy import Policy
 from ascertain.protocol import AFABENCH, PAPER, Protocol
@@ -93,7 +91,7 @@ def method_checks(
     >>> next(method_checks("stop"))[0]
     's-paper-settings_are_frozen'
     """
-    found = _find(method)
+    found = find(method)
     for each_state in found.states if state is None else (state,):
         found.check_state(each_state)
         for each_protocol in (PAPER, AFABENCH) if protocol is None else (protocol,):
@@ -342,18 +340,6 @@ OF_FITTING: tuple[Callable[[Trial], None], ...] = (
     companions_do_not_matter,
     one_program_serves_all,
 )
-
-
-def _find(method: str | Callable[..., Policy]) -> Method:
-    if isinstance(method, str):
-        return registry.get(method)
-    for name in registry.names():
-        if registry.get(name).fit is method:
-            return registry.get(name)
-    raise InputError(
-        f"{getattr(method, '__name__', method)} is not a registered method; decorate it with "
-        "ascertain.methods.register"
-    )
 
 
 class _Route(NamedTuple):

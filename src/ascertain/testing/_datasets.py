@@ -1,4 +1,4 @@
-"""What every dataset promises, and whether yours keeps it."""
+"""The promises of every dataset, and a function that checks them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def check_dataset(dataset: str | Callable[..., Any], data_dir: str | None = None
             for part, table in zip(split._fields, split, strict=True):
                 where = f"{name}, split {index}, {part} rows"
                 loaded.problem.check(table)
-                _everything_is_in_it(where, np.asarray(table.y), np.asarray(table.available), loaded)
+                _classes_and_features_occur(where, np.asarray(table.y), np.asarray(table.available), loaded)
         one, other = (jax.tree.leaves(each.split(0, protocol)) for each in (loaded, load(name, data_dir)))
         same = all(np.array_equal(*both) for both in zip(one, other, strict=True))
         assert same, f"{name}: a split must be the same every time; draw rows with the given seed"
@@ -51,7 +51,7 @@ def _budgets_can_be_spent(name: str, dataset: Dataset) -> None:
     assert dataset.metric in ("accuracy", "macro_f1"), f"{name}: metric is accuracy or macro_f1"
 
 
-def _everything_is_in_it(where: str, y: np.ndarray, available: np.ndarray, dataset: Dataset) -> None:
+def _classes_and_features_occur(where: str, y: np.ndarray, available: np.ndarray, dataset: Dataset) -> None:
     for label in range(dataset.problem.n_classes):
         assert (y == label).any(), f"{where}: class {label} does not occur"
     known = np.asarray(dataset.problem.known)

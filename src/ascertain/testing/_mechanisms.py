@@ -1,4 +1,4 @@
-"""What every missingness mechanism promises, and whether yours keeps it."""
+"""The promises of every missingness mechanism, and a function that checks them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ def check_mechanism(mechanism: str | Callable[..., Any]) -> None:
         for rate, available in zip(_RATES, masks, strict=True):
             _only_hides(part, case, available, rate)
             _hides_whole_actions(part, case, available)
-            _leaves_every_row_something(part, case, available)
+            _leaves_every_row_an_action(part, case, available)
         assert np.array_equal(masks[0], case.train.available), f"{part.name}: at rate 0 nothing goes missing"
         assert masks[2].sum() < masks[1].sum(), f"{part.name}: a higher rate must hide more"
         same = np.array_equal(_mask(part, case, _RATES[1]), masks[1])
@@ -69,7 +69,7 @@ def _only_hides(part: MechanismPart, case: TrialCase, available: np.ndarray, rat
 
 
 def _hides_whole_actions(part: MechanismPart, case: TrialCase, available: np.ndarray) -> None:
-    """A feature is lost only with all that some action of its reveals."""
+    """Check that a feature is lost only together with the others of an action that reveals it."""
     reveals = np.asarray(case.problem.reveals)
     lost = np.asarray(case.train.available) & ~available
     gone = ~(available @ reveals.T)  # actions of which nothing is left
@@ -81,7 +81,7 @@ def _hides_whole_actions(part: MechanismPart, case: TrialCase, available: np.nda
         )
 
 
-def _leaves_every_row_something(part: MechanismPart, case: TrialCase, available: np.ndarray) -> None:
+def _leaves_every_row_an_action(part: MechanismPart, case: TrialCase, available: np.ndarray) -> None:
     if np.asarray(case.problem.reveals).sum(axis=0).max() > 1:
         return  # an action that is left may have lost a feature with another one that reveals it too
     had = np.asarray(case.problem.readable(case.train.available)).any(axis=1)

@@ -1,4 +1,4 @@
-"""What every restorer promises, and whether yours keeps it."""
+"""The promises of every restorer, and a function that checks them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -81,7 +81,7 @@ def _draws_are_numbers(part: RestorerPart, fitted: Any, case: TrialCase) -> None
 
 
 def _missing_values_do_not_matter(part: RestorerPart, settings: Any, fitted: Any, case: TrialCase) -> None:
-    """Cells that are not available hold zeros, but nothing may be read from them."""
+    """Check that the content of missing cells is not used."""
     other = with_other_unmeasured_values(case)
     again = restore(jr.key(0), _fit(part, settings, other), other.train)
     before = restore(jr.key(0), fitted, case.train)
@@ -108,7 +108,7 @@ def _labels_matter_only_if_declared(part: RestorerPart, fitted: Any, case: Trial
 
 
 def _replicates_are_independent(part: RestorerPart, settings: Any, fitted: Any, case: TrialCase) -> None:
-    """Fitting and drawing can be vmapped, and give each replicate what it would get alone."""
+    """Check that fitting and drawing can be vmapped, with the same result for a replicate as alone."""
 
     def restored(key: Any, train: Table) -> Any:
         own = part.fit(key, case.problem, train, case.valid, settings=settings)
@@ -141,7 +141,7 @@ def _settings_are_frozen(part: RestorerPart, settings: Any) -> None:
 
 
 def _with_groups_and_holes() -> TrialCase:
-    """A grouped case whose rows lack half of the cells, and nobody has the last feature."""
+    """A grouped case whose rows lack half of the cells, and all of them the last feature."""
     case, rng = grouped(_ACTIONS), np.random.default_rng(5)
 
     def holed(table: Table) -> Table:

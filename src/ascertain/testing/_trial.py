@@ -35,18 +35,7 @@ class Look(NamedTuple):
 class Trial:
     """A method in one state variant under one protocol; results that checks share are computed once.
 
-    It is always fitted to three cases at once, in one program.
-
-    Parameters
-    ----------
-    method, state, protocol
-        What is on trial.
-    settings
-        The method's settings; None for its defaults.
-    n_actions
-        The number of actions that the cases have.
-    optimise
-        Whether to compile as for real use, or fast.
+    It is always fitted to three cases at once, in one program, which is compiled quickly unless `optimise`.
     """
 
     def __init__(
@@ -66,7 +55,7 @@ class Trial:
         default = method.completed(method.settings(), self.cases[0].problem, protocol)
         self.settings = default if settings is None else settings
         self.traces = 0
-        self.static: Any = None  # what all policies have in common: the parts that are no arrays
+        self.static: Any = None  # the parts of policies that are no arrays, equal for all
         options = {} if optimise else _quick_options()
         self._fit = jax.jit(self._fit_all, static_argnums=0, compiler_options=options)
         self._look = jax.jit(self._look_at_all, compiler_options=options)

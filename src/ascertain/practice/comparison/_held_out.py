@@ -68,7 +68,7 @@ def hold_out(
     def rows_of(places: Int[np.ndarray, " some"]) -> Table:
         return Table(x[places], table.y[places], available[places], n_classes=len(table.classes))
 
-    rows = TrainingRows.cut(
+    rows = TrainingRows.split(
         x[others], available[others], table.y[others], len(table.classes), VALIDATION, rng
     )
     return HeldOut(
