@@ -67,7 +67,7 @@ def masked_replicates(name: str, count: int) -> tuple[Problem, Table, Table]:
 
 def many_pvaes(name: str, count: int) -> None:
     problem, train, valid = masked_replicates(name, count)
-    settings = restorer_settings("pvae", dataset)
+    settings = restorer_settings("pvae", load(name))
 
     def fit_all(keys: jax.Array, train: Table, valid: Table) -> Any:
         return replicated(lambda k, t, v: fit_pvae(k, problem, t, v, settings))(keys, train, valid)

@@ -4,6 +4,7 @@ Each kind has a package with the same three verbs, `register`, `get` and `names`
 the package's name, by which installed packages make their parts known.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ascertain.errors import InputError, did_you_mean
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")  # names go into the names of files
+_RESERVED = "predictor"
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,11 @@ class Registry(Generic[P]):
 
     def add(self, part: P) -> None:
         """Register a part; registering the same function again, as a reload does, replaces it."""
+        if not _NAME.fullmatch(part.name) or part.name == _RESERVED:
+            raise InputError(
+                f"a {self.kind} cannot be called {part.name!r}: use small letters, digits and underscores, "
+                f"and not {_RESERVED!r}, which study files use for the fixed predictor"
+            )
         known = self._parts.get(part.name)
         if known is not None and _origin(known.fit) != _origin(part.fit):
             raise InputError(f"{self.kind} {part.name!r} is already registered by {known.fit.__module__}")

@@ -53,8 +53,8 @@ class Results:
     timings: pd.DataFrame  # per piece of work: its seconds
     routes: pd.DataFrame  # per dataset, split and budget: what fixed routes achieve
     acquisitions: pd.DataFrame  # per cell, step and action: share of rows that take it, at the largest budget
-    # Per cell, budget and estimator, where rows have holes of their own: estimates with intervals. Of these,
-    # `results` holds the doubly robust ones.
+    # Per cell, budget and estimator, where rows have holes of their own: estimates with intervals. They are
+    # kept apart, as they are not to be averaged with scores of complete rows.
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
@@ -199,8 +199,8 @@ def _split_estimates(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     if "estimator" not in results:
         return {"results": results, "estimates": results.iloc[:0]}
     estimated = results["estimator"].notna()
-    kept = results[~estimated | (results["estimator"] == "dr")]
-    return {"results": kept.reset_index(drop=True), "estimates": results[estimated].reset_index(drop=True)}
+    parts = {"results": results[~estimated], "estimates": results[estimated]}
+    return {name: part.reset_index(drop=True) for name, part in parts.items()}
 
 
 def _check_unique(results: pd.DataFrame, path: Path) -> None:

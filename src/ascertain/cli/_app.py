@@ -1,6 +1,7 @@
 """The command `ascertain` itself: options of every command, errors, and how things are printed."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,7 @@ DataDir = Annotated[
 
 def main() -> None:
     """Run the command line; errors that a user can put right become a short message and exit code 2."""
+    warnings.showwarning = lambda message, *_, **__: warn(str(message))
     try:
         app()
     except (AscertainError, OSError) as error:

@@ -71,7 +71,7 @@ def train(
     mechanism: Annotated[
         str | None,
         typer.Option(
-            help="What hides cells: mcar, mar, mnar_logistic, mnar_self, or none.",
+            help="What hides cells, such as mcar or none; `ascertain parts` lists them.",
             show_default="mcar, or none where a dataset has holes of its own",
         ),
     ] = None,
@@ -101,6 +101,8 @@ def train(
     if scored not in ("valid", "test"):
         raise InputError(f"--scored must be valid or test, got {scored!r}")
     dataset = datasets.load(name, data_dir)
+    if treatment == "complete" and mechanism not in (None, "none"):
+        raise InputError("complete data have no holes: add --treatment restricted or restored to --mechanism")
     if mechanism is None:
         mechanism = "mcar" if dataset.complete else "none"
     recipe = Recipe(

@@ -21,6 +21,7 @@ from ascertain import methods, predictors, restoration
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
+from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor, Origin
 from ascertain.methods._registry import State
 from ascertain.models._saving import hash_table

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.checks import check_rate
+from ascertain.errors import InputError
 from ascertain.missingness._registry import MechanismPart, register
 from ascertain.problem import Problem, Table
 
@@ -61,6 +62,11 @@ class Mechanism(eqx.Module):
         readable = _readable(self.reveals, table.available)
         # Probabilities of large logits are rounded to 1; such a row must keep an action, too.
         missing = jnp.minimum(self.probabilities(table.x), _LARGEST_PROBABILITY)
+        if missing.shape != readable.shape:
+            raise InputError(
+                f"{type(self).__name__}.probabilities returns {missing.shape}; one number per row and action "
+                f"is needed: {readable.shape}"
+            )
         hidden = jr.uniform(drawn, missing.shape) < missing
         emptied = jnp.all(hidden | ~readable, axis=1, keepdims=True)
         nonempty = _draw_nonempty(redrawn, jnp.where(readable, missing, 1.0))

@@ -62,7 +62,8 @@ def _incomplete_scores(cell: Job, materials: Materials, policy: Policy, predicto
     -------
     DataFrame
         One row per budget and `estimator` (`ipw`, `dr`): `score` with its interval from `score_low` to
-        `score_high`, all metrics, and `effective_rows`. Where too few rows support a rollout, scores are NaN.
+        `score_high`, all metrics, `effective_rows` and `n_rows`. Scores are NaN where too few rows support a
+        whole rollout.
     """
     dataset, part = materials.datasets[cell.dataset], materials.part(cell.dataset, cell.split)
     key = jr.fold_in(jr.wrap_key_data(jnp.asarray(cell.key)), _DRAWING)
@@ -82,11 +83,12 @@ def _incomplete_scores(cell: Job, materials: Materials, policy: Policy, predicto
         )
     except InputError:  # no budget has enough rows that support a whole rollout: there is no estimate
         rows = [(budget, name) for budget in budgets for name in ("dr", "ipw")]
-        return pd.DataFrame(rows, columns=_BY).assign(score=np.nan, score_low=np.nan, score_high=np.nan)
+        nothing = dict.fromkeys(("score", "score_low", "score_high", "effective_rows"), np.nan)
+        return pd.DataFrame(rows, columns=_BY).assign(**nothing, n_rows=len(part.scored.y))
     wide = found.pivot(index=_BY, columns="metric", values="estimate")
     own = found[found["metric"] == _score_column(dataset)].set_index(_BY)
     wide.insert(0, "score", own["estimate"])
     wide.insert(1, "score_low", own["low"])
     wide.insert(2, "score_high", own["high"])
-    wide["effective_rows"] = own["effective_rows"]
+    wide[["effective_rows", "n_rows"]] = own[["effective_rows", "n_rows"]]
     return wide.rename_axis(columns=None).reset_index()

@@ -39,7 +39,9 @@ class RestorerPart(Part):
         if not self.label_free:
             able = ", ".join(name for name in names() if get(name).label_free)
             raise InputError(
-                f"the restorer {self.name!r} cannot draw without the label, which {purpose} needs; use {able}"
+                f"the restorer {self.name!r} cannot draw without the label, which {purpose} needs; "
+                f"use {able}. "
+                "If it is your own and can, add a method label_free() and register it with label_free=True"
             )
 
 

@@ -279,7 +279,10 @@ def _check_names(study: Study) -> None:
     for key, names in known.items():
         for name in getattr(study, key) or ():
             if name not in names:
-                raise InputError(f"{key}: there is no {name!r}; {did_you_mean(name, names)}")
+                hint = did_you_mean(name, names)
+                if hint.startswith("there are"):
+                    hint += "; one of your own is known after ascertain --plugin FILE study ..."
+                raise InputError(f"{key}: there is no {name!r}; {hint}")
     for key in ("datasets", "methods", "treatments", "restorers", "mechanisms", "rates", "splits"):
         values = getattr(study, key) or ()
         for value in values:

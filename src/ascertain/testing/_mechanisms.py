@@ -12,7 +12,7 @@ from ascertain.missingness import mask_tables
 from ascertain.missingness._registry import MechanismPart, find
 from ascertain.testing._cases import TrialCase, grouped, incomplete, plain
 
-_ACTIONS = 6
+_ACTIONS = 5  # fewer than features, so that the two cannot be confused
 _RATES = (0.0, 0.3, 0.7)
 
 

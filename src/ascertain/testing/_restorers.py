@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import equinox as eqx
@@ -41,17 +42,26 @@ def check_restorer(restorer: str | Callable[..., Any], *, settings: Any = None) 
     >>> check_restorer("hotdeck")
     """
     part = find(restorer)
+    _fit_takes_settings(part)
     settings = part.settings() if settings is None else settings
     for case in (incomplete(_ACTIONS), _with_groups_and_holes()):
         fitted = _fit(part, settings, case)
         _draws_are_numbers(part, fitted, case)
-        _missing_values_do_not_matter(part, settings, fitted, case)
         _the_key_decides(part, fitted, case)
+        _missing_values_do_not_matter(part, settings, fitted, case)
         _labels_matter_only_if_declared(part, fitted, case)
         if not part.on_host:
             _replicates_are_independent(part, settings, fitted, case)
             _rows_are_kept_only_if_declared(part, fitted)
     _settings_are_frozen(part, settings)
+
+
+def _fit_takes_settings(part: RestorerPart) -> None:
+    try:
+        signature(part.fit).bind("key", "problem", "train", "valid", settings=None)
+    except TypeError as error:
+        wanted = "fit(key, problem, train, valid, *, settings)"
+        raise AssertionError(f"{part.name}: fit must be called as {wanted}: {error}") from error
 
 
 def _fit(part: RestorerPart, settings: Any, case: TrialCase) -> Any:
