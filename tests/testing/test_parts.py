@@ -130,7 +130,7 @@ class Hides:
 @pytest.mark.parametrize(
     ("mask", "says"),
     [
-        (lambda rate: lambda key, available: available & (rate < 0), "at least one action"),
+        (lambda rate: lambda key, available: available & (rate < 0), r"at least one action|missing together"),
         (lambda rate: lambda key, available: jnp.ones_like(available), "cells appear|must hide more"),
         (lambda rate: lambda key, available: available.at[:, 0].set(False), "rate 0|goes missing together"),
         (lambda rate: lambda key, available: available & bool(rate < 2), "on_host=True"),

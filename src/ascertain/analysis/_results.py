@@ -69,6 +69,15 @@ class Results:
         return {str(dataset): str(metric) for dataset, metric in by_dataset.items()}
 
     @property
+    def everything(self) -> "Results":
+        """The same with the doubly robust estimates among the results, for lists of what was run."""
+        if self.estimates.empty:
+            return self
+        robust = self.estimates[self.estimates["estimator"] == "dr"]
+        parts = [part for part in (self.results, robust) if len(part)]
+        return replace(self, results=pd.concat(parts, ignore_index=True))
+
+    @property
     def scores(self) -> pd.DataFrame:
         """The results with a score at each dataset's largest budget."""
         return at_largest_budget(self.results.dropna(subset="score"))

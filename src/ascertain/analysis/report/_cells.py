@@ -16,6 +16,7 @@ _MEASURED = (
     *("forced_stop_rate", "n_rows", "restoration_rmse"),
 )
 _OTHER = ("metric", "shortened", "device", "cell")  # repeated texts that are not filtered by
+_OF_ESTIMATES = ("estimator", "score_low", "score_high")  # where rows have holes of their own
 _OPTIONAL = ("restorer", "protocol", "shortened", "device")  # left out where every row has the same
 _LABELS = {
     "f1": "Macro-F1",
@@ -56,12 +57,14 @@ def cells_data(results: pd.DataFrame) -> dict[str, Any]:
     `numbers` (null likewise).
     """
     columns: list[dict[str, Any]] = []
-    for name in (*_FILTERS, *_MEASURED, *_OTHER):
+    for name in (*_FILTERS, *_MEASURED, *_OTHER, *_OF_ESTIMATES):
+        if name in _OF_ESTIMATES and name not in results:
+            continue
         column = results[name]
         head = {"name": name, "label": _LABELS.get(name, name.replace("_", " ").capitalize())}
         if name in _OPTIONAL and column.nunique(dropna=False) <= 1:
             continue
-        if name in _MEASURED:
+        if name in (*_MEASURED, "score_low", "score_high"):
             if column.notna().any():
                 columns.append({**head, "filter": False, "numbers": _rounded(column)})
         else:

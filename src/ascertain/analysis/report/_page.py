@@ -47,7 +47,7 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
 
 def render(results: Results, artefacts: Iterable[Artefact]) -> str:
     """Render the page, with those of the figures and tables that can be made."""
-    name = results.study.get("name")
+    name, everything = results.study.get("name"), results.everything
     exhibits, left_out = _make_exhibits(results, artefacts)
     return render_page(
         part("template.html", __package__),
@@ -55,15 +55,15 @@ def render(results: Results, artefacts: Iterable[Artefact]) -> str:
         made_from=" from the files listed above",
         title=f"Study {name}" if name else "Study results",
         subtitle="Active feature acquisition with incomplete training data",
-        notices=notices(results.results),
-        overview=describe_run(results),
+        notices=notices(everything.results),
+        overview=describe_run(everything),
         findings=find(results),
         findings_note=NOTE,
         no_findings=NOTHING_FOUND,
         exhibits=exhibits,
         left_out=left_out,
         comparison=compare(results),
-        cells=cells_json(results.results),
+        cells=cells_json(everything.results),
         provenance=trace_sources(results),
     )
 
