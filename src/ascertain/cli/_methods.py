@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ascertain.cli._app import DataDir, app, console, progress_bar, warn
-from ascertain.errors import InputError
+from ascertain.errors import InputError, did_you_mean
 from ascertain.protocol import protocol as named_protocol
 
 if TYPE_CHECKING:
@@ -120,6 +120,10 @@ def train(
         settings=_settings(settings or []),
     )
     recipe.check()
+    for part in recipe.settings:
+        if part not in recipe.settings_names:
+            hint = did_you_mean(part, sorted(recipe.settings_names))
+            raise InputError(f"--set {part}... changes nothing here; {hint}")
     with progress_bar() as bar:
         progress = bar.add_task("")
 

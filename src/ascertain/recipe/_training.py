@@ -18,7 +18,7 @@ from jaxtyping import Float
 from ascertain import methods, missingness, restoration
 from ascertain._core.checks import check_rate
 from ascertain.datasets._dataset import Dataset, Preparation
-from ascertain.errors import InputError, did_you_mean
+from ascertain.errors import InputError
 from ascertain.methods._registry import State
 from ascertain.models._saving import SavedModel, hash_table, save_model
 from ascertain.policy import Policy
@@ -67,23 +67,22 @@ class Recipe:
         holes = ("", 0.0) if self.mechanism is None else (self.mechanism, self.rate)
         return TrainingData(self.treatment, *holes, self.restorer if self.treatment == "restored" else "")
 
-    def _parts(self) -> list[Any]:
+    @property
+    def settings_names(self) -> set[str]:
+        """The tables of `settings` that change something here; those of a study may name others, too."""
         restorers = [restoration.get(self.restorer)] if self.treatment == "restored" else []
-        return [methods.get(self.method), *restorers]
+        parts: list[Any] = [methods.get(self.method), *restorers]
+        shared = {part.shares.settings_name for part in parts if part.shares is not None}
+        return {"predictor", *shared, *(part.name for part in parts)}
 
     def check(self) -> None:
-        """Raise where something is named that does not exist, or a setting that is not used."""
+        """Raise where something is named that does not exist."""
         methods.get(self.method).check_state(self.state)
         check_treatment(self.treatment)
         restoration.get(self.restorer)
         if self.mechanism is not None:
             missingness.get(self.mechanism)
             check_rate(self.rate)
-        used = {"predictor", self.method} | ({self.restorer} if self.treatment == "restored" else set())
-        used |= {part.shares.settings_name for part in self._parts() if part.shares is not None}
-        for name in self.settings:
-            if name not in used:
-                raise InputError(f"settings.{name} changes nothing here; {did_you_mean(name, sorted(used))}")
 
 
 @dataclass(frozen=True, eq=False)
