@@ -18,7 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from ascertain import AcquisitionClassifier, InputError
+from ascertain import AcquisitionClassifier, InputError, predictors
 from tests.estimator_cases import patients, quick
 
 
@@ -192,6 +192,23 @@ def test_a_foreign_predictor_serves_every_method(method: str, tmp_path: Path) ->
     with pytest.raises(InputError, match=r'HistGradientBoostingClassifier .* predictor="mlp"'):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_registered_predictor_may_run_on_the_host() -> None:
+    @predictors.register("threshold", summary="By the sign of the first column.", on_host=True)
+    def fit(key: Any, problem: Any, train: Any, valid: Any, *, settings: Any, weights: Any) -> Any:
+        def predict(x: np.ndarray, observed: np.ndarray) -> np.ndarray:
+            positive = np.where(observed[:, 0], np.where(x[:, 0] > 0, 0.9, 0.1), 0.5)
+            return np.stack([1 - positive, positive], axis=1)
+
+        return predict
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))  # noqa: N806
+    y = (X[:, 0] > 0).astype(int)
+    model = AcquisitionClassifier("static", restorer="hotdeck", predictor="threshold", effort="low", budget=1)
+    assert model.fit(X, y).score(X, y) > 0.95
+    assert model.recommend(np.full((1, 3), np.nan))["action"].tolist() == ["x0"]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ class _Preprocessing(Strict):
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
     """Write an advisor, with the parameters of the classifier's constructor as plain data."""
     if isinstance(advisor.predictor.predictor, HostPredictor):
-        name = type(advisor.predictor.predictor.predictor.estimator).__name__
+        found = advisor.predictor.predictor.predictor
+        name = type(getattr(found, "estimator", found)).__name__
         raise InputError(
             f"a {name} can only be saved with pickle, which executes code when it is loaded; fit with "
             'predictor="mlp" to save the model'

@@ -204,12 +204,13 @@ def _fit_predictor(
     if not isinstance(choices.predictor, str):
         chosen = SklearnPredictor(clone(choices.predictor), problem.n_classes)
         unequal = None if np.ptp(weights) == 0 else weights
-        return HostPredictor(chosen.fit(key, rows.train, problem=problem, weights=unequal))
+        fitted = chosen.fit(key, rows.train, problem=problem, weights=unequal)
+        return HostPredictor(fitted, problem.n_classes)
     part, settings = predictors.get(choices.predictor), _predictor_settings(choices, len(rows.train.y))
     fit = part.fit if part.on_host else compiled(part.fit)
     shares = jnp.asarray(weights / weights.sum(), jnp.float32)
-    fitted = fit(key, problem, rows.train, rows.valid, settings=settings, weights=shares)
-    return cast(Predictor, fitted)
+    found = fit(key, problem, rows.train, rows.valid, settings=settings, weights=shares)
+    return HostPredictor(found, problem.n_classes) if part.on_host else cast(Predictor, found)
 
 
 def _predictor_settings(choices: FitChoices, n_rows: int) -> Any:

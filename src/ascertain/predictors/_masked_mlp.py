@@ -194,20 +194,25 @@ class SklearnPredictor:
 
 
 class HostPredictor(eqx.Module):
-    """A scikit-learn predictor inside compiled programs, by a callback."""
+    """A predictor that runs on the host inside compiled programs, which call back with NumPy's arrays."""
 
-    predictor: SklearnPredictor = eqx.field(static=True)
+    predictor: Any = eqx.field(static=True)
+    n_classes: int = eqx.field(static=True)
 
     def __call__(
         self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
     ) -> Float[Array, "instances classes"]:
         """Class probabilities."""
+        # A callback must not compute with JAX, which may be waiting for it.
+        ask = getattr(self.predictor, "ask", self.predictor)
 
-        def ask(x: Any, observed: Any) -> Any:
-            return self.predictor.ask(np.asarray(x), np.asarray(observed))
+        def call(*batches: Any) -> Any:
+            rows = (np.asarray(each).reshape(-1, each.shape[-1]) for each in batches)
+            found = np.asarray(ask(*rows), np.float32)
+            return found.reshape(*batches[0].shape[:-1], self.n_classes)
 
-        shape = jax.ShapeDtypeStruct((x.shape[0], self.predictor.n_classes), jnp.float32)
-        asked: Array = jax.pure_callback(ask, shape, x, observed, vmap_method="broadcast_all")
+        shape = jax.ShapeDtypeStruct((x.shape[0], self.n_classes), jnp.float32)
+        asked: Array = jax.pure_callback(call, shape, x, observed, vmap_method="broadcast_all")
         return asked
 
 
