@@ -24,14 +24,20 @@ app.add_typer(methods_app, name="methods")
 
 @methods_app.command("list")
 def methods_list() -> None:
-    """List the methods by name: the paper's, baselines, and those of installed packages."""
+    """List the methods by how they decide, and when to use each."""
     from ascertain import methods
+    from ascertain.methods._registry import FAMILIES
 
-    printed = Table("name", "state variants", "what it does")
-    for name in methods.names():
-        method = methods.get(name)
-        variants = ", ".join(f"({','.join(state)})" for state in method.states)
-        printed.add_row(escape(name), variants, escape(method.summary))
+    printed = Table("name", "states", "what it does", "when to use it")
+    known = [methods.get(name) for name in methods.names()]
+    for family in FAMILIES:
+        members = [method for method in known if method.family == family]
+        if members:
+            printed.add_section()
+            printed.add_row(f"[bold]{family}[/]")
+        for method in members:
+            variants = ", ".join(f"({','.join(state)})" for state in method.states)
+            printed.add_row(escape(method.name), variants, escape(method.summary), escape(method.use_when))
     console.print(printed)
 
 

@@ -188,6 +188,8 @@ def random_subsets(settings: Settings, n_actions: int) -> Bool[np.ndarray, "cand
     label="AACO",
     color="#BB5300",
     kind="terminal",
+    family="plans ahead",
+    use_when="Small complete tables; nothing is trained, but every row of the table is kept.",
     stops="if it is fitted with may_stop",
     costs={"gpu": Cost(0.1, 0.01, 6, 50e6), "cpu": Cost(0.0, 4.0, 6, 200e6)},
     keeps_rows=True,

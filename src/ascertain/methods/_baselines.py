@@ -66,7 +66,15 @@ class Stop(Policy):
         return scores.at[:, 0].set(jnp.inf)
 
 
-@register("random", summary="Any action, in random order.", kind="baseline", stops=STOPS, settings=Settings)
+@register(
+    "random",
+    summary="Any action, in random order.",
+    kind="baseline",
+    family="baseline",
+    use_when="As the floor in a comparison.",
+    stops=STOPS,
+    settings=Settings,
+)
 def fit_random(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:  # noqa: B008
     """The random policy; it learns nothing from the tables."""
     return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=True)
@@ -76,6 +84,8 @@ def fit_random(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:  #
     "sequential",
     summary="The actions in the order of the problem.",
     kind="baseline",
+    family="baseline",
+    use_when="As the order that you have today: list the actions in it.",
     stops=STOPS,
     settings=Settings,
 )
@@ -89,6 +99,8 @@ def fit_sequential(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind
     summary="Nothing at all: the prediction without any feature.",
     label="no acquisition",
     kind="baseline",
+    family="baseline",
+    use_when="To see what is known before anything is measured.",
 )
 def fit_stop(*_: Any, **__: Any) -> Stop:
     """The policy that stops at once."""

@@ -114,6 +114,8 @@ class _State(NamedTuple):
     label="DIME",
     color="#1777AE",
     kind="myopic",
+    family="greedy",
+    use_when="Information per price, one step ahead; for many classes or calibrated gains.",
     stops="at a threshold that you give (thresholds=)",
     costs={"gpu": Cost(0.5, 0.02, 14, 15e6), "cpu": Cost(0.0, 9.0, 12, 15e6)},
     pretraining_costs={"gpu": Cost(0.0, 0.0, 8), "cpu": Cost(0.0, 1.0, 5)},

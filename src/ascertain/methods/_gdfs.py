@@ -117,6 +117,8 @@ class _State(NamedTuple):
     label="GDFS",
     color="#00825F",
     kind="myopic",
+    family="greedy",
+    use_when="A strong quick choice where no measurement is needed only to decide on others.",
     stops="at a threshold that you give (thresholds=)",
     costs={"gpu": Cost(0.5, 0.02, 15, 15e6), "cpu": Cost(0.0, 11.0, 14, 15e6)},
     pretraining_costs={"gpu": Cost(0.0, 0.0, 8), "cpu": Cost(0.0, 1.0, 6)},

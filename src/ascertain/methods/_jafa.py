@@ -150,6 +150,8 @@ class _Learner(NamedTuple):
     label="JAFA",
     color="#882255",
     kind="terminal",
+    family="reinforcement learning",
+    use_when="To compare with the literature; trains for long and needs no predictor.",
     stops="if it is fitted with a cost_weight",
     costs={"gpu": Cost(3.0, 0.09, 20), "cpu": Cost(0.0, 32.0, 12)},
     pretraining_costs={"gpu": Cost(2.5, 0.1, 15), "cpu": Cost(0.0, 20.0, 9)},

@@ -113,6 +113,8 @@ class _Chosen(NamedTuple):
     label="ODIN",
     color="#6F69AF",
     kind="intermediate",
+    family="reinforcement learning",
+    use_when="To compare with the literature; starts from a generative model of the rows.",
     stops="if it is fitted with a cost_weight",
     costs={"gpu": Cost(0.7, 0.02, 10, 6e6), "cpu": Cost(0.0, 6.0, 7, 6e6)},
     pretrain=pretrain,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from ascertain.errors import InputError
 from ascertain.policy import Policy
@@ -12,6 +12,7 @@ from ascertain.registry import Part, Registry, SharedModel
 
 State = Literal["s", "sm"]
 Kind = Literal["myopic", "intermediate", "terminal", "baseline", "other"]
+Family = Literal["plans ahead", "greedy", "reinforcement learning", "static", "baseline", "other"]
 Fit = TypeVar("Fit", bound=Callable[..., Policy])
 
 
@@ -35,6 +36,10 @@ class Method(Part):
         pure, so that it can be jitted and vmapped; `settings`, `state` and `protocol` are static.
     kind
         What it is rewarded for, or that it is a baseline; figures group methods by this.
+    family
+        How it decides; `ascertain methods list` groups methods by this.
+    use_when
+        When to choose it, in one sentence for a practitioner.
     color
         Its colour in figures; by default one of a fixed list.
     stops
@@ -57,6 +62,8 @@ class Method(Part):
     """
 
     kind: Kind = "other"
+    family: Family = "other"
+    use_when: str = ""
     color: str | None = None
     stops: str = ""
     pretrain: Callable[..., Any] | None = None
@@ -85,6 +92,8 @@ class Method(Part):
         complete = getattr(settings, "completed", None)
         return settings if complete is None else complete(problem, protocol)
 
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 _METHODS = Registry(
     "method",

@@ -53,6 +53,8 @@ class Static(Policy):
     settings=Settings,
     label="static route",
     kind="baseline",
+    family="static",
+    use_when="Everybody is to have the same tests, or to see what adapting is worth.",
 )
 def fit(
     key: PRNGKeyArray,
