@@ -6,6 +6,7 @@ the package's name, by which installed packages make their parts known.
 
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -99,7 +100,8 @@ class Registry(Generic[P]):
         self.kind, self.package, self._part = kind, package, part
         self._modules = tuple(f"{package}.{module}" for module in modules)
         self._parts: dict[str, P] = {}
-        self._loaded = False
+        self._loading = self._loaded = False
+        self._lock = threading.RLock()  # studies look parts up in several threads
 
     def add(self, part: P) -> None:
         """Register a part; registering the same function again, as a reload does, replaces it."""
@@ -158,7 +160,13 @@ class Registry(Generic[P]):
     def _load(self) -> None:
         if self._loaded:
             return
-        self._loaded = True
+        with self._lock:
+            if not self._loading:  # a module that is being loaded may look a part up
+                self._loading = True
+                self._import()
+                self._loaded = True
+
+    def _import(self) -> None:
         for module in self._modules:
             import_module(module)
         for entry in entry_points(group=self.package):

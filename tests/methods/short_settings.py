@@ -9,6 +9,7 @@ from ascertain.methods import _gdfs as gdfs
 from ascertain.methods import _jafa as jafa
 from ascertain.methods import _odin as odin
 from ascertain.methods import _ol as ol
+from ascertain.methods import _planner as planner
 from ascertain.methods import _static as static
 from ascertain.restoration import _pvae as pvae
 
@@ -34,6 +35,9 @@ SHORT: dict[str, Any] = {
         replay_slices=16,
         sampled_slices=6,
         pretraining=_ONCE,
+    ),
+    "planner": planner.Settings(
+        updates=4, slots=8, hidden=(8,), updates_per_round=2, exploring=2, folds=2, predictor=_ONCE, steps=3
     ),
     "static": static.Settings(routes=16),
 }

@@ -22,6 +22,8 @@ class Effort:
     policy_updates: int  # of greedy selectors, at each temperature
     pretraining_rounds: int  # of reinforcement learners, 100 batches each
     share_of_batches: float  # of reinforcement learners
+    planner_updates: int
+    planner_folds: int  # of out-of-fold predictors
     most_epochs: int  # on tables of few rows, whatever the number of updates
 
     def epochs(self, updates: int, n_rows: int, batch_size: int) -> int:
@@ -30,8 +32,8 @@ class Effort:
 
 
 EFFORTS = {
-    "standard": Effort(6000, 4000, 3000, 600, 60, 0.5, 400),
-    "low": Effort(600, 400, 400, 100, 4, 0.05, 60),
+    "standard": Effort(6000, 4000, 3000, 600, 60, 0.5, 3000, 5, 400),
+    "low": Effort(600, 400, 400, 100, 4, 0.05, 800, 3, 60),
 }
 
 

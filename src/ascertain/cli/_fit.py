@@ -47,12 +47,16 @@ def fit(
     groups: options.Groups = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Fit this method only.", show_default="gdfs, dime and a fixed panel"),
+        typer.Option(help="Fit this method only.", show_default="planner, gdfs, dime and a fixed panel"),
     ] = None,
     state: Annotated[str, typer.Option(help="With --method: s, or sm to see what a row lacks.")] = "s",
     treatment: Annotated[
-        str, typer.Option(help="With --method: train on restored or restricted data.")
-    ] = "restored",
+        str | None,
+        typer.Option(
+            help="With --method: train on restored or restricted data, or direct (planner).",
+            show_default="direct for the planner, else restored",
+        ),
+    ] = None,
     restorer: Annotated[
         str, typer.Option(help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.")
     ] = "pvae_noise",
@@ -112,12 +116,13 @@ def check_folder(out: Path, *, force: bool) -> None:
         )
 
 
-def _candidates(method: str | None, state: str, treatment: str) -> "Sequence[Candidate]":
+def _candidates(method: str | None, state: str, treatment: str | None) -> "Sequence[Candidate]":
+    from ascertain.estimator._training import default_treatment
     from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate
 
     if method is not None:
-        return (Candidate(method, state, treatment),)
-    if (state, treatment) != ("s", "restored"):
+        return (Candidate(method, state, treatment or default_treatment(method)),)
+    if (state, treatment) != ("s", None):
         raise InputError("--state and --treatment are about one method; name it with --method")
     return DEFAULTS
 

@@ -16,7 +16,7 @@ from ascertain._core.checks import check_numbers
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._files import load_advisor, save_advisor
-from ascertain.estimator._training import FitChoices, TrainingRows, fit_advisor
+from ascertain.estimator._training import FitChoices, TrainingRows, default_treatment, fit_advisor
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
 from ascertain.evaluation._rollouts import budget_episodes
@@ -40,7 +40,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         `"s"`, or `"sm"` for a policy that also sees what a training row lacks (JAFA, OL, ODIN).
     treatment
         What becomes of the holes while the policy is trained: `"restored"` (filled with draws from a
-        generative model) or `"restricted"` (what a row lacks cannot be chosen in it).
+        generative model), `"restricted"` (what a row lacks cannot be chosen in it) or `"direct"` (the policy
+        learns from what a row has, and plans with everything; only for `"planner"`). None: `"direct"` for
+        `"planner"`, `"restored"` for the others.
     restorer
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
         `"pvae_noise"`, a Partial VAE, or `"hotdeck"`, donors of the same class.
@@ -93,7 +95,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self,
         method: str = "gdfs",
         state: str = "s",
-        treatment: str = "restored",
+        treatment: str | None = None,
         restorer: str = "pvae_noise",
         budget: float | None = None,
         costs: Any = None,
@@ -319,7 +321,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         }
 
     def _choices(self) -> FitChoices:
-        data = (self.treatment, self.restorer)
+        data = (self.treatment or default_treatment(self.method), self.restorer)
         choices = FitChoices(self.method, self.state, *data, self.predictor, self.effort)
         choices.check()
         fraction = self.validation_fraction

@@ -36,10 +36,15 @@ from ascertain.restoration import Restorer, restore
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
-TREATMENTS = ("restored", "restricted")
+TREATMENTS = ("restored", "restricted", "direct")
 # Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
 _MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that it has no settings for
+
+
+def default_treatment(method: str) -> str:
+    """Learning from holes directly where a method can, else restoration."""
+    return "direct" if methods.get(method).learns_directly else "restored"
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,10 @@ class FitChoices:
 
     def check(self) -> None:
         """Raise where something is named that does not exist, or cannot do what is asked of it."""
-        methods.get(self.method).check_state(self.state)
+        method = methods.get(self.method)
+        method.check_state(self.state)
         check_treatment(self.treatment, TREATMENTS)
+        method.treating(method.settings(), self.treatment)
         restoration.get(self.restorer).check_label_free("completing a new row")
         effort(self.effort)
         if isinstance(self.predictor, str) and self.predictor not in predictors.names():
@@ -141,7 +148,7 @@ def fit_advisor(
         )
     method, state = methods.get(choices.method), cast(State, choices.state)
     settings = method.completed(method.settings(), plain, PAPER)
-    settings = shortened(settings, effort(choices.effort), n_rows)
+    settings = shortened(method.treating(settings, choices.treatment), effort(choices.effort), n_rows)
     predictor = shared.predictor.predictor  # not calibrated
     with _stage(f"policy ({choices.method}, {choices.treatment})", on_stage):
         policy = methods.fit(

@@ -1,7 +1,7 @@
 """The registry of acquisition methods: ours, and those that users add."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from ascertain.errors import InputError
@@ -57,6 +57,8 @@ class Method(Part):
         Its state variants.
     keeps_rows
         Whether the fitted policy holds the training rows themselves.
+    learns_directly
+        Whether it can learn from holes directly, without restoration: its settings have a field `direct`.
     costs, pretraining_costs
         Time and memory on a GPU (`gpu`) and on processor cores (`cpu`), for `ascertain study plan`.
     """
@@ -71,6 +73,7 @@ class Method(Part):
     adopts: Callable[[Any, Any], Any] | None = None
     states: tuple[State, ...] = ("s",)
     keeps_rows: bool = False
+    learns_directly: bool = False
     costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
     pretraining_costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
 
@@ -83,6 +86,18 @@ class Method(Part):
         if state not in self.states:
             known = " and ".join(repr(each) for each in self.states)
             raise InputError(f"{self.name} has the state variant {known}, not {state!r}")
+
+    def treating(self, settings: Any, treatment: str) -> Any:
+        """The settings for a treatment of incomplete training data; raises where the method has none."""
+        if treatment != "direct":
+            return settings
+        if not self.learns_directly:
+            able = ", ".join(name for name in names() if get(name).learns_directly)
+            raise InputError(
+                f"{self.name} cannot learn from holes directly; "
+                f"train it on 'restricted' or 'restored' data, or use {able}"
+            )
+        return replace(settings, direct=True)
 
     def completed(self, settings: Any, problem: Problem, protocol: Protocol) -> Any:
         """The settings after their own method `completed(problem, protocol)`, if they have one.
@@ -98,7 +113,7 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 _METHODS = Registry(
     "method",
     "ascertain.methods",
-    ("_dime", "_gdfs", "_aaco", "_jafa", "_ol", "_odin", "_static", "_baselines"),
+    ("_planner", "_dime", "_gdfs", "_aaco", "_jafa", "_ol", "_odin", "_static", "_baselines"),
     Method,
 )
 get, names, find = _METHODS.get, _METHODS.names, _METHODS.find

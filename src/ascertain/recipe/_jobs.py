@@ -133,6 +133,7 @@ class SplitJobs:
             shared = self._shared_settings(found.shares)
             needs.append(self._share(data, made, found.shares, shared))
         settings = method_settings(method, self.dataset, self.protocol, self.changes.get(method), shared)
+        settings = found.treating(settings, data.treatment)
         if found.pretrain is not None and found.shares is None:
             needs.append(self._on(data, made, "pretrain", method=method, settings=settings))
         return self._on(data, made, "fit", method=method, state=state, settings=settings, needs=tuple(needs))

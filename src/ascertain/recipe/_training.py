@@ -77,8 +77,10 @@ class Recipe:
 
     def check(self) -> None:
         """Raise where something is named that does not exist."""
-        methods.get(self.method).check_state(self.state)
+        method = methods.get(self.method)
+        method.check_state(self.state)
         check_treatment(self.treatment)
+        method.treating(method.settings(), self.treatment)
         restoration.get(self.restorer)
         if self.mechanism is not None:
             missingness.get(self.mechanism)
@@ -147,7 +149,9 @@ def train_policy(
     name, split = dataset.name, recipe.split
     materials = Materials({name: dataset}, recipe.protocol, scored=recipe.scored, keep_policies=True)
     if recipe.treatment == "complete" and materials.has_holes(name):
-        raise InputError(f"{name} has missing cells of its own: train on 'restricted' or 'restored' data")
+        raise InputError(
+            f"{name} has missing cells of its own: train on 'restricted', 'restored' or 'direct' data"
+        )
     jobs = materials.jobs(name, split, recipe.seed, recipe.settings, recipe.predictor)
     cell = jobs.cell(recipe.method, recipe.state, recipe.data)
     results: dict[str, Any] = {}

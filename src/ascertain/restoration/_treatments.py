@@ -1,7 +1,7 @@
-"""The treatments of incomplete training data: complete, restricted, restored (section 5.2)."""
+"""The treatments of incomplete training data: the paper's (section 5.2), and learning from holes directly."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -13,8 +13,9 @@ from ascertain.problem import Problem, Table
 from ascertain.restoration._impute import MeanFill
 from ascertain.restoration._restorer import Restorer, restore
 
-Treatment = Literal["complete", "restricted", "restored"]
-TREATMENTS: tuple[Treatment, ...] = ("complete", "restricted", "restored")
+Treatment = Literal["complete", "restricted", "restored", "direct"]
+TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)
+PAPERS: tuple[Treatment, ...] = ("complete", "restricted", "restored")
 
 
 def check_treatment(name: str, known: Sequence[str] = TREATMENTS) -> None:
@@ -35,6 +36,7 @@ def treat(
     treatment
         `"complete"`: every cell is known. `"restricted"`: holes stay, and actions that are missing from a
         row are illegal in it. `"restored"`: holes are filled with one draw, and every action is legal.
+        `"direct"`: holes stay, and the method does not learn from them (only methods that can).
     restorer, key
         A fitted restorer, and the random key of the draw.
     """
@@ -47,7 +49,7 @@ def treat(
                 "use 'restricted' or 'restored'"
             )
         return table
-    if treatment == "restricted":
+    if treatment in ("restricted", "direct"):
         return table
     if restorer is None or key is None:
         raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")

@@ -18,7 +18,7 @@ from ascertain.errors import InputError, did_you_mean
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._materials import Scored
 from ascertain.recipe._presets import overridden
-from ascertain.restoration._treatments import TREATMENTS, Treatment
+from ascertain.restoration._treatments import PAPERS, Treatment
 
 Names = tuple[str, ...]
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -140,7 +140,7 @@ class Study(BaseModel):
 
     def training_data(self, has_holes: bool) -> list[TrainingData]:
         """The training sets of a dataset, by treatment, mechanism, rate and restorer."""
-        treatments = self.treatments or (TREATMENTS[1:] if has_holes else TREATMENTS)
+        treatments = self.treatments or (PAPERS[1:] if has_holes else PAPERS)
         mechanisms = self.mechanisms
         if mechanisms is None:
             mechanisms = () if has_holes else ("mcar",)
@@ -304,7 +304,7 @@ def _check_values(study: Study) -> None:
             raise InputError(f"{key} must be one or more positive numbers, got {list(amounts)}")
     for name, changes in study.settings.items():
         _check_settings(name, changes, study.predictor)
-    treatments = set(study.treatments or TREATMENTS)
+    treatments = set(study.treatments or PAPERS)
     if treatments - {"complete"} and not (study.mechanisms != () and study.rates):
         raise InputError("restricted and restored data need at least one of mechanisms and of rates")
     if "restored" in treatments and not study.restorers:

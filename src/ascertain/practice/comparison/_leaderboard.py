@@ -61,8 +61,9 @@ class Candidate:
 
 # With noise, as completions of a row would otherwise look alike and tell the class better than real values.
 RESTORER = "pvae_noise"
-# Two greedy policies that learn quickly, one of them in both treatments, and what people do without any.
+# The planner, two greedy policies, one of them in both treatments, and what people do without any.
 DEFAULTS = (
+    Candidate("planner", "s", "direct"),
     Candidate("gdfs", "s", "restored"),
     Candidate("gdfs", "s", "restricted"),
     Candidate("dime", "s", "restored"),

@@ -1,0 +1,637 @@
+"""The planner: what each acquisition will have gained once the budget is spent.
+
+Training rows whose cells are known leave nothing about the environment to be tried out: what an action
+reveals in a row is in the row, its price is in the price list, and the end is worth what a predictor makes of
+it. So values are fitted by full-width backups: in every visited state all actions that the row has get a
+target.
+
+The gain of an action is the expected rise of the utility (the log probability of the true class) from now to
+the end of the budget. Its target is the rise by this action in the row at hand, plus the best gain after it.
+What the row's label adds before and after the action cancels, so targets vary little, and gains of one step
+are learned first. The remaining budget is an input: one policy serves every budget.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+
+from ascertain._core.compilation import replicated
+from ascertain._core.effort import Effort
+from ascertain._core.hashing import mix
+from ascertain._core.networks import LOWEST, MLP, dropout_masks
+from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
+from ascertain.methods._pretraining import mask_inputs
+from ascertain.methods._registry import State, register
+from ascertain.policy import Policy
+from ascertain.predictors._masked_mlp import Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+
+Tree = TypeVar("Tree")
+
+_BUDGET_SHARES = (1.0, 0.5, 0.25)  # of the budget, at which checkpoints are compared
+_LEVELS = 12  # budgets to choose from where money has a price
+_TINY = 1e-12  # added to probabilities before the logarithm
+_RIGHT_WEIGHT = 0.1  # of the error of "right at the end" against that of the gain
+_LARGEST_WEIGHT = 10.0  # of a row, against the mean
+_MIX_COLUMN = 0x9E3779B9  # tells the columns of a row apart when it is hashed
+
+
+_PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=40, patience=5)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Architecture and training of the planner."""
+
+    updates: int = 4000  # at most: training stops when validation does not improve
+    slots: int = 128  # states per update
+    hidden: tuple[int, ...] = (128, 128)
+    networks: int = 2  # whose values are averaged
+    learning_rate: float = 1e-3
+    average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
+    last_epsilon: float = 0.15  # random choices fall from all to this share ...
+    exploring: int = 1000  # ... over this many updates
+    floor: float = -4.0  # of the utility
+    updates_per_round: int = 100  # between validations
+    patience: int = 15  # rounds without an improvement before training stops
+    max_rows: int = 1024  # for validation
+    folds: int = 5  # a row's utility comes from a predictor that was trained on the other folds
+    predictor_dropout: float = 0.1
+    predictor: Schedule = _PREDICTOR
+    direct: bool = False  # holes give no target, in place of making actions illegal
+    steps: int | None = None  # the most acquisitions of an episode; by default what the budget pays for
+
+    def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
+        """Fill in the number of steps."""
+        del protocol
+        return self if self.steps is not None else replace(self, steps=problem.most_acquisitions())
+
+    def shortened(self, effort: Effort, n_rows: int) -> "Settings":
+        """Train for as many updates as an effort allows."""
+        del n_rows
+        rounds = self.predictor.batches_per_round or 1
+        return replace(
+            self,
+            updates=min(self.updates, effort.planner_updates),
+            exploring=min(self.exploring, effort.planner_updates // 4),
+            patience=min(self.patience, effort.planner_updates // 400 + 3),
+            folds=min(self.folds, effort.planner_folds),
+            predictor=replace(self.predictor, max_rounds=effort.pretraining_updates // rounds),
+        )
+
+
+class Values(NamedTuple):
+    """What an action leads to, if the best ones follow until the budget is spent."""
+
+    gain: Float[Array, "*batch actions"]  # the expected rise of the utility
+    right: Float[Array, "*batch actions"]  # the probability that the last prediction is right
+
+
+class Planner(Policy):
+    """The fitted policy."""
+
+    networks: tuple[MLP, ...]
+    predictors: MLP  # stacked, one for each fold
+    problem: Problem
+    longest: Float[Array, ""]  # the budget that it was trained for
+    slope_and_shift: Float[Array, " 2"]  # calibrate the logit of "right at the end"
+    money: Float[Array, ""]  # the price of a unit of cost, in nats
+    state: State = eqx.field(static=True)
+    may_stop: bool = eqx.field(static=True)
+
+    def __call__(
+        self,
+        x: Float[Array, "instances features"],
+        observed: Bool[Array, "instances features"],
+        acquired: Bool[Array, "instances actions"],
+        available: Bool[Array, "instances actions"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Float[Array, "instances choices"]:
+        """Score by the expected gain; where money has a price, less the price of the best budget for it."""
+        del key
+        view = View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
+        if not self.may_stop:
+            gain = self._affordable_gain(view, self.problem.total_cost(acquired))
+            return jnp.concatenate([jnp.full_like(gain[:, :1], -jnp.inf), gain], axis=1)
+
+        def after_paying(level: Float[Array, ""]) -> Float[Array, "instances actions"]:
+            spent = jnp.broadcast_to(self.problem.budget - level, x.shape[:1])
+            return self._affordable_gain(view, spent) - self.money * level
+
+        levels = self.longest * jnp.arange(1, _LEVELS + 1) / _LEVELS
+        net_gain = jnp.max(jax.lax.map(after_paying, levels), axis=0)
+        return jnp.concatenate([jnp.zeros_like(net_gain[:, :1]), net_gain], axis=1)
+
+    def at(self, budget: float | Float[Array, ""]) -> "Planner":
+        """The policy for another budget: it plans for what is left."""
+        return eqx.tree_at(lambda policy: policy.problem, self, self.problem.at(budget))
+
+    def stopping_at(self, threshold: float) -> "Planner":
+        """The policy for soft budgets: a unit of cost must raise the log probability by this much."""
+        return replace(self, money=jnp.asarray(threshold, jnp.float32), may_stop=True)
+
+    def outlook(
+        self,
+        x: Float[Array, "instances features"],
+        observed: Bool[Array, "instances features"],
+        acquired: Bool[Array, "instances actions"],
+        available: Bool[Array, "instances actions"],
+    ) -> Float[Array, "instances actions"]:
+        """The probability that the prediction is right once the budget is spent, after each action now."""
+        view = View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
+        right = self.values(self.networks, view, self.problem.total_cost(acquired)).right
+        slope, shift = self.slope_and_shift
+        return jax.nn.sigmoid(slope * _logit(right) + shift)
+
+    def belief(
+        self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
+    ) -> Float[Array, "instances classes"]:
+        """The mean prediction of the folds' predictors."""
+        logits = replicated(lambda network: network(mask_inputs(x, observed)))(self.predictors)
+        return jnp.mean(jax.nn.softmax(logits), axis=0)
+
+    def values(self, networks: tuple[MLP, ...], view: "View", spent: Float[Array, "*batch"]) -> Values:
+        """The mean values of networks."""
+        inputs = self._inputs(view, spent)
+        both = jnp.mean(jnp.stack([network(inputs) for network in networks]), axis=0)
+        return Values(both[..., : self.problem.n_actions], both[..., self.problem.n_actions :])
+
+    def _affordable_gain(self, view: "View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch actions"]:
+        # Under protocols that leave the budget to the policy, an unaffordable choice would end the episode.
+        affordable = self.problem.affordable(view.acquired, spent)
+        return jnp.where(affordable, self.values(self.networks, view, spent).gain, LOWEST)
+
+    def _inputs(self, view: "View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
+        left = jnp.clip((self.problem.budget - spent) / jnp.maximum(self.longest, _TINY), 0.0, 1.0)
+        payable = self.problem.affordable(view.acquired, spent) & ~view.acquired
+        parts = [mask_inputs(view.x, view.observed), left[..., None], payable, view.belief]
+        if self.state == "sm":
+            parts.append(view.open)
+        return jnp.concatenate([part.astype(view.x.dtype) for part in parts], axis=-1)
+
+
+class View(NamedTuple):
+    """What the planner sees of rows."""
+
+    x: Float[Array, "*batch features"]
+    observed: Bool[Array, "*batch features"]
+    acquired: Bool[Array, "*batch actions"]
+    open: Bool[Array, "*batch actions"]  # available and not yet acquired
+    belief: Float[Array, "*batch classes"]
+
+
+class Slots(NamedTuple):
+    """Episodes in progress. Some begin with acquired actions that were not paid for, to see more states."""
+
+    row: Int[Array, "*folds slots"]
+    acquired: Bool[Array, "*folds slots actions"]
+    spent: Float[Array, "*folds slots"]
+
+
+class _Progress(NamedTuple):
+    networks: tuple[MLP, ...]
+    optimiser: Any
+    average: tuple[MLP, ...]
+    slots: Slots
+    best: tuple[MLP, ...]
+    best_utility: Float[Array, ""]
+    update: Int[Array, ""]
+    waited: Int[Array, ""]  # rounds since the best one
+
+
+def pretrain(
+    key: PRNGKeyArray, problem: Problem, train: Table, valid: Table, *, settings: Settings, protocol: Protocol
+) -> MLP:
+    """Fit one predictor for each fold, to the rows of the other folds. Its result is stacked."""
+    del protocol
+    fold = row_folds(train, settings.folds)
+
+    def without(fold_and_key: tuple[Int[Array, ""], PRNGKeyArray]) -> MLP:
+        held_out, key = fold_and_key
+        return _fit_predictor(key, problem, train, valid, (fold != held_out).astype(jnp.float32), settings)
+
+    fitted: MLP = replicated(without)((jnp.arange(settings.folds), jr.split(key, settings.folds)))
+    return fitted
+
+
+def row_folds(table: Table, folds: int) -> Int[Array, " rows"]:
+    """Assign rows to folds by their content, so that a row and its repetition are in the same one."""
+    measured = jnp.where(table.available, table.x, 0.0)
+    bits = jax.lax.bitcast_convert_type(measured, jnp.uint32)
+    columns = jnp.arange(1, bits.shape[1] + 1, dtype=jnp.uint32) * jnp.uint32(_MIX_COLUMN)
+    hashed: UInt32[Array, " rows"] = jnp.sum(mix(bits + columns[None]), axis=1, dtype=jnp.uint32)
+    return (mix(hashed + table.y.astype(jnp.uint32)) % folds).astype(jnp.int32)
+
+
+def _fit_predictor(
+    key: PRNGKeyArray,
+    problem: Problem,
+    table: Table,
+    valid: Table,
+    kept: Float[Array, " rows"],
+    settings: Settings,
+) -> MLP:
+    """A masked network on random sets of actions, for the rows that are kept."""
+    building, training, hiding = jr.split(key, 3)
+    sizes = (2 * problem.n_features, *settings.hidden, problem.n_classes)
+    weights = class_weights(table.y, problem.n_classes)
+
+    def subset(key: PRNGKeyArray, n_rows: int) -> Bool[Array, "rows features"]:
+        rate, uniform = jr.split(key)
+        hidden = jr.uniform(uniform, (n_rows, problem.n_actions)) < jr.uniform(rate, (n_rows, 1))
+        return problem.observed(~hidden)
+
+    def loss(network: MLP, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
+        choosing, dropping = jr.split(key)
+        x, y = table.x[batch.rows], table.y[batch.rows]
+        seen = subset(choosing, len(batch.rows)) & table.available[batch.rows]
+        rate = settings.predictor_dropout
+        keep = [
+            dropout_masks(k, rate, (len(batch.rows), width))
+            for k, width in zip(jr.split(dropping, len(settings.hidden)), settings.hidden, strict=True)
+        ]
+        logits = network(mask_inputs(x, seen), keep=keep, dropout=rate)
+        weight = batch.weight * kept[batch.rows]
+        total = jnp.sum(weight * weights[y])
+        return jnp.sum(weight * cross_entropy(logits, y, weights)) / jnp.maximum(total, _TINY)
+
+    seen = subset(hiding, len(valid.y)) & valid.available
+
+    def validate(network: MLP, key: PRNGKeyArray) -> Float[Array, ""]:
+        del key
+        return jnp.mean(cross_entropy(network(mask_inputs(valid.x, seen)), valid.y, weights))
+
+    network = MLP(sizes, key=building)
+    return train(training, network, loss, validate, len(table.y), settings.predictor)
+
+
+@register(
+    "planner",
+    summary="Value iteration over the training rows: the gain of each acquisition at the end of the budget.",
+    settings=Settings,
+    label="planner",
+    color="#5B4DB3",
+    kind="terminal",
+    family="plans ahead",
+    use_when="The first choice for any table: finds measurements that are worth it for what they lead to.",
+    stops="at a price of a unit of cost that you give (thresholds=)",
+    pretrain=pretrain,
+    states=("s", "sm"),
+    learns_directly=True,
+)
+def fit(
+    key: PRNGKeyArray,
+    problem: Problem,
+    train: Table,
+    valid: Table,
+    *,
+    predictor: Predictor | None = None,
+    pretrained: MLP | None = None,
+    settings: Settings = Settings(),  # noqa: B008
+    state: State = "s",
+    protocol: Protocol = PAPER,
+) -> Planner:
+    """Fit out-of-fold predictors (unless given), then the values; keep the best round by validation.
+
+    Takes what every method takes (see `Method`). `predictor` is used only to say how often the last
+    prediction is right: plans follow the planner's own predictors, which have seen nothing but `train`.
+    """
+    pretraining, building, training = jr.split(key, 3)
+    if pretrained is None:
+        pretrained = pretrain(pretraining, problem, train, valid, settings=settings, protocol=protocol)
+    n_inputs = 2 * problem.n_features + 1 + problem.n_actions * (1 + (state == "sm")) + problem.n_classes
+    sizes = (n_inputs, *settings.hidden, 2 * problem.n_actions)
+    networks = tuple(MLP(sizes, key=k) for k in jr.split(building, settings.networks))
+    policy = Planner(
+        networks,
+        pretrained,
+        problem.without_names(),
+        problem.budget,
+        jnp.array([1.0, 0.0]),
+        jnp.asarray(0.0),
+        state,
+        False,
+    )
+    planning = Planning(training, policy, train, valid, settings)
+    best = planning.run(training)
+    fitted = eqx.tree_at(lambda p: p.networks, policy, best)
+    return _calibrated(fitted, predictor, planning.valid, planning.n_steps)
+
+
+class Planning(eqx.Module):
+    """Value iteration on the rows of a training table."""
+
+    policy: Planner  # with its first networks
+    train: Table
+    valid: Table
+    available: Bool[Array, "rows actions"]
+    weights: Float[Array, "rows actions"]  # of a row's targets
+    up_to_row: Float[Array, "folds rows"]  # summed weights of a fold's rows, to draw one
+    settings: Settings = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, policy: Planner, train: Table, valid: Table, settings: Settings):
+        problem = policy.problem
+        self.policy, self.train, self.settings = policy, train, settings
+        self.valid = valid.take(jnp.arange(min(len(valid.y), settings.max_rows)))
+        self.available = problem.readable(train.available)
+        self.weights = jnp.ones(self.available.shape)
+        if settings.direct:
+            self.weights = availability_weights(key, problem, train, self.available)
+        # Classes weigh the same, as in the predictors' losses.
+        of_row = class_weights(train.y, problem.n_classes)[train.y]
+        own = row_folds(train, settings.folds)[None] == jnp.arange(settings.folds)[:, None]
+        self.up_to_row = jnp.cumsum(jnp.where(own, of_row[None], 0.0), axis=1)
+
+    @property
+    def n_steps(self) -> int:
+        """The most acquisitions of an episode."""
+        steps = self.settings.steps
+        return self.policy.problem.n_actions if steps is None else steps
+
+    def run(self, key: PRNGKeyArray) -> tuple[MLP, ...]:
+        """Update in rounds until validation does not improve; return the best round's average networks."""
+        settings, networks = self.settings, self.policy.networks
+        adam = optax.adam(settings.learning_rate)
+        folds = jnp.arange(settings.folds)
+        slots = jax.vmap(lambda fold: self._draw(jr.fold_in(key, fold), fold))(folds)
+        nothing = jnp.asarray(0)
+        start = _Progress(
+            networks, adam.init(networks), networks, slots, networks, jnp.asarray(-jnp.inf), nothing, nothing
+        )
+
+        def one_round(progress: _Progress) -> _Progress:
+            keys = jr.split(jr.fold_in(key, settings.folds + progress.update), settings.updates_per_round)
+            progress, _ = jax.lax.scan(lambda p, k: (self._update(k, p, adam), None), progress, keys)
+            utility = self._validate(progress.average)
+            better = utility > progress.best_utility
+            return progress._replace(
+                best=_where(better, progress.average, progress.best),
+                best_utility=jnp.where(better, utility, progress.best_utility),
+                waited=jnp.where(better, 0, progress.waited + 1),
+            )
+
+        def goes_on(progress: _Progress) -> Bool[Array, ""]:
+            exploring = progress.update < settings.exploring
+            return (progress.update < settings.updates) & (exploring | (progress.waited < settings.patience))
+
+        best: tuple[MLP, ...] = jax.lax.while_loop(goes_on, one_round, start).best
+        return best
+
+    def _update(self, key: PRNGKeyArray, progress: _Progress, adam: Any) -> _Progress:
+        """Improve the values in the slots of one fold, then make a step in each."""
+        settings = self.settings
+        drawing, exploring = jr.split(key)
+        fold = progress.update % settings.folds
+        predictor = jax.tree.map(lambda leaf: leaf[fold], self.policy.predictors)
+        slots: Slots = jax.tree.map(lambda leaf: leaf[fold], progress.slots)
+        now = self._view(predictor, slots.row, slots.acquired)
+        legal = self._legal(slots)
+        after, target = self._look_ahead(predictor, progress.average, slots, now)
+        weight = jnp.where(legal, self.weights[slots.row], 0.0)
+        weight = weight / jnp.maximum(weight.sum(), _TINY)
+
+        def loss(networks: tuple[MLP, ...]) -> tuple[Float[Array, ""], Float[Array, "slots actions"]]:
+            # Each network has its own error, so that they stay different.
+            found = [self.policy.values((network,), now, slots.spent) for network in networks]
+            errors = [
+                (each.gain - target.gain) ** 2 + _RIGHT_WEIGHT * (each.right - target.right) ** 2
+                for each in found
+            ]
+            gain = jnp.mean(jnp.stack([each.gain for each in found]), axis=0)
+            return jnp.sum(jnp.stack(errors) * weight[None]), gain
+
+        gradient, gain = jax.grad(loss, has_aux=True)(progress.networks)
+        change, optimiser = adam.update(gradient, progress.optimiser)
+        networks = optax.apply_updates(progress.networks, change)
+        # The average forgets the first updates faster.
+        rate = jnp.maximum(settings.average_rate, 1 / (progress.update + 1))
+        average = jax.tree.map(lambda mean, new: mean + rate * (new - mean), progress.average, networks)
+        action = self._explore(exploring, gain, legal, progress.update)
+        moved = self._step(slots, after, action, legal)
+        over = ~jnp.any(self._legal(moved), axis=1)
+        fresh = self._draw(drawing, fold)
+        moved = _where(over, fresh, moved)
+        return progress._replace(
+            networks=networks,
+            optimiser=optimiser,
+            average=average,
+            slots=jax.tree.map(lambda all_, one: all_.at[fold].set(one), progress.slots, moved),
+            update=progress.update + 1,
+        )
+
+    def _look_ahead(
+        self, predictor: MLP, networks: tuple[MLP, ...], slots: Slots, now: View
+    ) -> tuple[Slots, Values]:
+        """The slots after each action, and the targets of each action's values."""
+        problem, settings = self.policy.problem, self.settings
+        row = jnp.broadcast_to(slots.row[:, None], now.acquired.shape)
+        acquired = now.acquired[:, None] | jnp.eye(problem.n_actions, dtype=bool)[None]
+        after = Slots(row, acquired, slots.spent[:, None] + problem.prices(now.acquired))
+        view = self._view(predictor, row, acquired)
+        values = self.policy.values(networks, view, after.spent)
+        # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
+        legal = self._payable(after) if settings.direct else self._legal(after)
+        best = jnp.argmax(jnp.where(legal, values.gain, LOWEST), axis=-1)[..., None]
+        gain, right = (jnp.take_along_axis(each, best, axis=-1)[..., 0] for each in values)
+        # Nothing can tell more about the class than is uncertain now.
+        gain = jnp.minimum(gain, -jnp.sum(view.belief * jnp.log(view.belief + _TINY), axis=-1))
+        goes_on = jnp.any(legal, axis=-1)
+        y = self.train.y[row]
+        before = _utility(now.belief, self.train.y[slots.row], settings.floor)[:, None]
+        rise = _utility(view.belief, y, settings.floor) - before
+        is_right = (jnp.argmax(view.belief, axis=-1) == y).astype(gain.dtype)
+        return after, Values(rise + jnp.where(goes_on, gain, 0.0), jnp.where(goes_on, right, is_right))
+
+    def _view(
+        self, predictor: MLP, row: Int[Array, "*batch"], acquired: Bool[Array, "*batch actions"]
+    ) -> View:
+        observed = self.policy.problem.observed(acquired)
+        x = jnp.where(observed, self.train.x[row], 0.0)
+        belief = jax.nn.softmax(predictor(mask_inputs(x, observed)))
+        return View(x, observed, acquired, self.available[row] & ~acquired, belief)
+
+    def _payable(self, slots: Slots) -> Bool[Array, "*batch actions"]:
+        return self.policy.problem.affordable(slots.acquired, slots.spent) & ~slots.acquired
+
+    def _legal(self, slots: Slots) -> Bool[Array, "*batch actions"]:
+        return self._payable(slots) & self.available[slots.row]
+
+    def _explore(
+        self,
+        key: PRNGKeyArray,
+        gain: Float[Array, "slots actions"],
+        legal: Bool[Array, "slots actions"],
+        update: Int[Array, ""],
+    ) -> Int[Array, " slots"]:
+        settings = self.settings
+        done = jnp.minimum(update / max(settings.exploring, 1), 1.0)
+        epsilon = 1.0 + done * (settings.last_epsilon - 1.0)
+        uniform = jr.uniform(key, (gain.shape[0], gain.shape[1] + 1))
+        anything = jnp.argmax(jnp.where(legal, uniform[:, 1:], -1.0), axis=1)
+        best = jnp.argmax(jnp.where(legal, gain, LOWEST), axis=1)
+        return jnp.where(uniform[:, 0] < epsilon, anything, best)
+
+    def _step(
+        self, slots: Slots, after: Slots, action: Int[Array, " slots"], legal: Bool[Array, "slots actions"]
+    ) -> Slots:
+        chosen = jax.tree.map(lambda leaf: leaf[jnp.arange(len(action)), action], after)
+        stuck = ~jnp.any(legal, axis=1)
+        return _where(stuck, slots, chosen)
+
+    def _draw(self, key: PRNGKeyArray, fold: Int[Array, ""]) -> Slots:
+        """New episodes: half of them with the whole budget, half with some actions already acquired."""
+        n, problem = self.settings.slots, self.policy.problem
+        choosing, halving, paying, sharing, acquiring = jr.split(key, 5)
+        up_to_row = self.up_to_row[fold]
+        row = jnp.searchsorted(up_to_row, jr.uniform(choosing, (n,)) * up_to_row[-1], side="right")
+        row = jnp.minimum(row, len(up_to_row) - 1)
+        whole, some = jr.uniform(halving, (2, n)) < 0.5
+        spent = jnp.where(whole, 0.0, jr.uniform(paying, (n,)) * problem.budget)
+        share = jnp.where(some, jr.uniform(sharing, (n,)), 0.0)
+        acquired = jr.uniform(acquiring, (n, problem.n_actions)) < share[:, None]
+        return Slots(row, acquired & self.available[row], spent)
+
+    def _validate(self, networks: tuple[MLP, ...]) -> Float[Array, ""]:
+        """The mean utility of validation rows after greedy rollouts at several budgets."""
+        policy = eqx.tree_at(lambda p: p.networks, self.policy, networks)
+        weight = class_weights(self.valid.y, policy.problem.n_classes)[self.valid.y]
+        weight = weight / weight.sum()
+
+        def at_share(share: Float[Array, ""]) -> Float[Array, ""]:
+            limited = policy.at(policy.problem.budget * share)
+            acquired = _roll_out(limited, self.valid, self.n_steps).acquired
+            belief = policy.belief(self.valid.x, policy.problem.observed(acquired))
+            return jnp.sum(weight * _utility(belief, self.valid.y, self.settings.floor))
+
+        return jnp.mean(jax.lax.map(at_share, jnp.array(_BUDGET_SHARES)))
+
+
+class _Rollout(NamedTuple):
+    acquired: Bool[Array, "rows actions"]
+    action: Int[Array, "steps rows"]
+    legal: Bool[Array, "steps rows actions"]
+    before: Bool[Array, "steps rows actions"]  # acquired before each step
+
+
+def _roll_out(policy: Planner, table: Table, n_steps: int) -> _Rollout:
+    """Acquire greedily what rows have."""
+    available = policy.problem.readable(table.available)
+
+    def step(acquired: Array, _: None) -> tuple[Array, tuple[Array, Array, Array]]:
+        observed = policy.problem.observed(acquired)
+        x = jnp.where(observed, table.x, 0.0)
+        gain = policy(x, observed, acquired, available, key=jr.key(0))[:, 1:]
+        legal = policy.problem.affordable(acquired) & available & ~acquired
+        action = jnp.argmax(jnp.where(legal, gain, LOWEST), axis=1)
+        taken = jax.nn.one_hot(action, legal.shape[1], dtype=bool) & legal
+        return acquired | taken, (action, legal, acquired)
+
+    acquired, path = jax.lax.scan(step, jnp.zeros_like(available), length=n_steps)
+    return _Rollout(acquired, *path)
+
+
+def _calibrated(policy: Planner, predictor: Predictor | None, valid: Table, n_steps: int) -> Planner:
+    """Calibrate "right at the end" on validation rows that have everything on their way."""
+    problem = policy.problem
+    everything = valid.with_cells(valid.x, jnp.ones_like(valid.available))
+    path = _roll_out(policy, everything, n_steps)
+    has_all = jnp.all(problem.readable(valid.available) | ~path.acquired, axis=1)
+    observed = problem.observed(path.acquired)
+    predicted = policy.belief(valid.x, observed) if predictor is None else predictor(valid.x, observed)
+    right = jnp.argmax(predicted, axis=1) == valid.y
+
+    def expected(step: tuple[Array, Array]) -> Float[Array, " rows"]:
+        acquired, action = step
+        observed = problem.observed(acquired)
+        x = jnp.where(observed, valid.x, 0.0)
+        of_action = policy.outlook(x, observed, acquired, jnp.ones_like(acquired))
+        return jnp.take_along_axis(of_action, action[:, None], axis=1)[:, 0]
+
+    logits = _logit(jax.lax.map(expected, (path.before, path.action)))
+    # A row counts once, however many steps it makes.
+    weight = jnp.any(path.legal, axis=-1) & has_all[None]
+    weight = weight / jnp.maximum(jnp.sum(weight, axis=0, keepdims=True), 1)
+    found = _fit_slope_and_shift(logits, jnp.broadcast_to(right[None], logits.shape), weight)
+    return eqx.tree_at(lambda p: p.slope_and_shift, policy, found)
+
+
+def _fit_slope_and_shift(
+    logit: Float[Array, "steps rows"], right: Bool[Array, "steps rows"], weight: Float[Array, "steps rows"]
+) -> Float[Array, " 2"]:
+    """Logistic regression by Newton's method; with few rows it stays near no change."""
+    unchanged, penalty = jnp.array([1.0, 0.0]), 1.0
+    design = jnp.stack([logit.reshape(-1), jnp.ones(logit.size)], axis=1)
+    outcome, weight = right.reshape(-1).astype(jnp.float32), weight.reshape(-1)
+
+    def newton(coefficients: Array, _: None) -> tuple[Array, None]:
+        chance = jax.nn.sigmoid(design @ coefficients)
+        gradient = design.T @ (weight * (chance - outcome)) + penalty * (coefficients - unchanged)
+        curvature = (design * (weight * chance * (1 - chance))[:, None]).T @ design + penalty * jnp.eye(2)
+        change = jnp.linalg.solve(curvature, gradient)
+        return coefficients - jnp.clip(change, -1.0, 1.0), None
+
+    found, _ = jax.lax.scan(newton, unchanged, length=20)
+    return found
+
+
+def availability_weights(
+    key: PRNGKeyArray, problem: Problem, table: Table, available: Bool[Array, "rows actions"]
+) -> Float[Array, "rows actions"]:
+    """Weights that make rows which have an action look like all rows: the mean over the own propensity.
+
+    Propensities are logistic in the class and in the columns that every row has. Where those decide what is
+    measured, regressions on rows that have an action are biased without these weights.
+    """
+    complete = jnp.all(table.available, axis=0)
+    known = jnp.concatenate([jnp.where(complete[None], table.x, 0.0), jnp.ones_like(table.x[:, :1])], axis=1)
+    design = jnp.concatenate([known, jax.nn.one_hot(table.y, problem.n_classes)], axis=1)
+    outcome, adam = available.astype(jnp.float32), optax.adam(0.05)
+
+    def step(carry: tuple[Array, Any], key: PRNGKeyArray) -> tuple[tuple[Array, Any], None]:
+        coefficients, optimiser = carry
+        rows = jr.randint(key, (512,), 0, len(design))
+
+        def loss(coefficients: Array) -> Float[Array, ""]:
+            logits = design[rows] @ coefficients
+            unlikely = optax.sigmoid_binary_cross_entropy(logits, outcome[rows])
+            return jnp.mean(jnp.sum(unlikely, axis=1)) + 1e-3 * jnp.sum(coefficients**2)
+
+        change, optimiser = adam.update(jax.grad(loss)(coefficients), optimiser)
+        return (optax.apply_updates(coefficients, change), optimiser), None
+
+    start = jnp.zeros((design.shape[1], problem.n_actions))
+    (coefficients, _), _ = jax.lax.scan(step, (start, adam.init(start)), jr.split(key, 500))
+    propensity = jax.nn.sigmoid(design @ coefficients)
+    weights = jnp.mean(outcome, axis=0, keepdims=True) / jnp.maximum(propensity, _TINY)
+    return jnp.clip(weights, 1 / _LARGEST_WEIGHT, _LARGEST_WEIGHT)
+
+
+def _utility(
+    belief: Float[Array, "*batch classes"], y: Int[Array, "*batch"], floor: float
+) -> Float[Array, "*batch"]:
+    """The log probability of the true class, with a floor."""
+    of_label = jnp.take_along_axis(belief, y[..., None], axis=-1)[..., 0]
+    return jnp.maximum(jnp.log(of_label + _TINY), floor)
+
+
+def _logit(probability: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    clipped = jnp.clip(probability, 0.01, 0.99)
+    return jnp.log(clipped) - jnp.log1p(-clipped)
+
+
+def _where(condition: Bool[Array, "*rows"], new: Tree, old: Tree) -> Tree:
+    """Choose between PyTrees, whole or row by row."""
+
+    def choose(new: Array, old: Array) -> Array:
+        return jnp.where(jnp.expand_dims(condition, range(condition.ndim, new.ndim)), new, old)
+
+    chosen: Tree = jax.tree.map(choose, new, old)
+    return chosen
