@@ -37,7 +37,7 @@ class Settings(odin.Settings):
     label="ODIN-MB",
     kind="intermediate",
     family="reinforcement learning",
-    use_when="As ODIN, on few rows or rows with many holes.",
+    use_when="To compare with the literature; rows that the model makes have not helped on our data.",
     stops="if it is fitted with a cost_weight",
     costs={"gpu": Cost(0.7, 0.02, 10, 6e6), "cpu": Cost(0.0, 6.0, 7, 6e6)},
     pretrain=odin.pretrain,
