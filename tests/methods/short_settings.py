@@ -5,9 +5,11 @@ from typing import Any
 from ascertain._core.training import Schedule
 from ascertain.methods import _aaco as aaco
 from ascertain.methods import _dime as dime
+from ascertain.methods import _eddi as eddi
 from ascertain.methods import _gdfs as gdfs
 from ascertain.methods import _jafa as jafa
 from ascertain.methods import _odin as odin
+from ascertain.methods import _odin_mb as odin_mb
 from ascertain.methods import _ol as ol
 from ascertain.methods import _planner as planner
 from ascertain.methods import _static as static
@@ -23,11 +25,13 @@ _VAE = pvae.Settings(
 SHORT: dict[str, Any] = {
     "aaco": aaco.Settings(candidates=8, neighbours=3),
     "dime": dime.Settings(steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,)),
+    "eddi": eddi.Settings(samples=4, vae=_VAE),
     "gdfs": gdfs.Settings(
         steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(), temperatures=(1.0, 0.1)
     ),
     "jafa": jafa.Settings(**_FEW, hidden=(), embedding=3, process_steps=2, pretraining=_ONCE),
     "odin": odin.Settings(**_FEW, vae=_VAE),
+    "odin_mb": odin_mb.Settings(**_FEW, vae=_VAE),
     "ol": ol.Settings(
         **_FEW,
         hidden=(8, 8, 4),

@@ -166,7 +166,7 @@ def test_the_loss_of_a_row(model: PVAE, classify_mean: bool, log_variance: float
 
 def test_log_variances_are_clamped_at_20_when_sampling() -> None:
     log_variance = jnp.asarray([[0.0, 2.0, 20.0, 60.0]])
-    drawn = module._draw(jr.key(0), Posterior(jnp.ones((1, 4)), log_variance))
+    drawn = module.draw_code(jr.key(0), Posterior(jnp.ones((1, 4)), log_variance))
     noise = np.asarray(jr.normal(jr.key(0), (1, 4)))
     deviation = np.exp([0.0, 1.0, 10.0, 10.0])
     np.testing.assert_allclose(drawn, 1 + deviation * noise, rtol=1e-5)

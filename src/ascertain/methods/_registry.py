@@ -113,7 +113,19 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 _METHODS = Registry(
     "method",
     "ascertain.methods",
-    ("_planner", "_dime", "_gdfs", "_aaco", "_jafa", "_ol", "_odin", "_static", "_baselines"),
+    (
+        "_planner",
+        "_dime",
+        "_gdfs",
+        "_eddi",
+        "_aaco",
+        "_jafa",
+        "_ol",
+        "_odin",
+        "_odin_mb",
+        "_static",
+        "_baselines",
+    ),
     Method,
 )
 get, names, find = _METHODS.get, _METHODS.names, _METHODS.find

@@ -122,7 +122,7 @@ class PVAE(eqx.Module):
         shown = jnp.full((table.x.shape[0], self.n_classes), see_label)
         visible = jnp.concatenate([table.available, shown], axis=1)
         posterior = self.encode(self.points(table.x, table.y), visible)
-        return self.decoder(_draw(key, posterior) if sample else posterior.mean)
+        return self.decoder(draw_code(key, posterior) if sample else posterior.mean)
 
 
 def fit_pvae(
@@ -286,7 +286,7 @@ def _row_losses(
     labels = jnp.ones((table.x.shape[0], model.n_classes), bool)
     visible = kept & jnp.concatenate([table.available, labels], axis=1)
     posterior = model.encode(model.points(table.x, table.y), visible)
-    code = _draw(key, posterior)
+    code = draw_code(key, posterior)
     squares = jnp.where(table.available, (model.decoder(code) - table.x) ** 2, 0.0).sum(axis=1)
     mean, log_variance = posterior
     divergence = -0.5 * jnp.sum(1 + log_variance - mean**2 - jnp.exp(log_variance), axis=1)
@@ -294,7 +294,8 @@ def _row_losses(
     return squares + kl_weight * divergence + cross_entropy(logits, table.y, weights)
 
 
-def _draw(key: PRNGKeyArray, posterior: Posterior) -> Float[Array, "instances latent"]:
+def draw_code(key: PRNGKeyArray, posterior: Posterior) -> Float[Array, "instances latent"]:
+    """One latent code per row, drawn from its posterior."""
     deviation = jnp.exp(0.5 * jnp.minimum(posterior.log_variance, _LARGEST_LOG_VARIANCE))
     return posterior.mean + deviation * jr.normal(key, posterior.mean.shape)
 
