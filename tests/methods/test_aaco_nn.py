@@ -90,7 +90,7 @@ def test_the_teacher_is_aaco_without_the_row(protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("may_stop", [False, True])
 def test_every_choice_is_shown_once(may_stop: bool) -> None:
-    """And the ends of episodes only if stopping is a choice."""
+    """The end of an episode is one only if AACO may stop and something is left to acquire."""
     table = table_with_holes()
     # Rows differ in whether more features pay at this price.
     settings = replace(SETTINGS, may_stop=may_stop, acquisition_cost=0.5)
@@ -108,7 +108,7 @@ def test_every_choice_is_shown_once(may_stop: bool) -> None:
     for row, choices in enumerate(episodes.choices):
         made = [int(choice) for choice in choices if choice > 0]
         states = [np.isin([1, 2, 3], made[:step]) for step in range(len(made))]
-        if may_stop and len(made) < 3:
+        if may_stop and len(made) < readable[row].sum():
             made, states = [*made, 0], [*states, np.isin([1, 2, 3], made)]
         at = (shown.row == row) & (shown.weight > 0)
         assert shown.chosen[at].tolist() == made
@@ -116,6 +116,7 @@ def test_every_choice_is_shown_once(may_stop: bool) -> None:
         assert readable[row][[choice - 1 for choice in made if choice > 0]].all()
     stops = (shown.chosen == 0) & (shown.weight > 0)
     assert stops.any() == may_stop
+    assert not readable.all(), "or else no episode ends for want of anything to acquire"
 
 
 # What it learns.
@@ -171,6 +172,14 @@ def test_less_effort_imitates_aaco_on_fewer_rows() -> None:
     assert Settings().shortened(EFFORTS["low"], 10_000).max_rows == 400
     assert Settings().shortened(EFFORTS["low"], 50).max_rows == 50
     assert Settings(max_rows=7).shortened(EFFORTS["standard"], 10_000).max_rows == 7
+
+
+def test_one_row_is_enough() -> None:
+    """Then the only choice is learned from, and none is held out."""
+    table, problem = Table([[1.0]], [1], n_classes=2), Problem([[1]], [1], 1, 2)
+    given: dict[str, Any] = {"predictor": Logistic(jnp.ones(1)), "settings": Settings(steps=1, epochs=1)}
+    fit = jax.jit(lambda key: aaco_nn.fit(key, problem, table, table, **given), compiler_options=FAST)
+    assert not any(np.isnan(leaf).any() for leaf in jax.tree.leaves(fit(jr.key(0))))
 
 
 def test_it_needs_the_predictor() -> None:

@@ -105,7 +105,7 @@ class Teacher(Policy):
             return self.oracle.scores(self._losses(row, x, observed), acquired)
 
         queries = (self.rows, x, observed, acquired)
-        return jax.lax.map(one, queries, batch_size=aaco._ROWS_AT_ONCE)
+        return jax.lax.map(one, queries, batch_size=aaco.ROWS_AT_ONCE)
 
     def _losses(
         self, row: Int[Array, ""], x: Float[Array, " features"], observed: Bool[Array, " features"]
@@ -119,7 +119,7 @@ class Teacher(Policy):
         kept = others & (jnp.cumsum(others) <= wanted)
         if oracle.protocol.aaco_no_support == "exclude":
             kept = kept & jnp.isfinite(nearest)
-        losses = oracle._mean_losses(oracle.table.take(found), kept.astype(jnp.float32), observed)
+        losses = oracle.mean_losses(oracle.table.take(found), kept.astype(jnp.float32), observed)
         if oracle.protocol.aaco_no_support == "infinite":
             return losses
         return jax.tree.map(partial(jnp.where, kept.any()), losses, oracle.from_nothing)
@@ -177,22 +177,26 @@ def imitate(key: PRNGKeyArray, oracle: aaco.AACO, settings: Settings) -> Choices
         rows = jr.permutation(choosing, rows)[: settings.max_rows]
     if settings.may_stop:
         oracle = oracle.at(problem.total_cost(jnp.ones(problem.n_actions, bool)))
+    queries = oracle.table.take(rows)
     episodes = acquire(
         acting,
         Teacher(oracle, rows),
         problem,
-        oracle.table.take(rows),
+        queries,
         oracle.protocol,
         n_steps=problem.n_actions if settings.steps is None else settings.steps,
         hard=not settings.may_stop,
     )
     chosen = episodes.choices.T  # steps x rows
-    # Only the first 0 of an episode is a choice, and only if AACO may stop.
-    before = jnp.concatenate([jnp.ones_like(chosen[:1]), chosen[:-1]])
-    counts = (chosen > 0) | (settings.may_stop & (before > 0))
+    acquired = episodes.acquired(problem.n_actions)[:-1]
+    counts = chosen > 0
+    if settings.may_stop:  # the first 0 of an episode is a choice, too, unless nothing was left
+        before = jnp.concatenate([jnp.ones_like(counts[:1]), counts[:-1]])
+        left = problem.readable(queries.available)[None] & ~acquired
+        counts = before & jnp.any(left, axis=-1)
     return Choices(
         row=jnp.broadcast_to(rows[None], chosen.shape).reshape(-1),
-        acquired=episodes.acquired(problem.n_actions)[:-1].reshape(-1, problem.n_actions),
+        acquired=acquired.reshape(-1, problem.n_actions),
         chosen=chosen.reshape(-1),
         weight=counts.reshape(-1).astype(jnp.float32),
     )
@@ -202,7 +206,7 @@ def clone(key: PRNGKeyArray, oracle: aaco.AACO, shown: Choices, settings: Settin
     """Train a network to choose as shown; the weights with the lowest held-out loss are kept."""
     building, holding, learning = jr.split(key, 3)
     n_choices, n_actions = shown.acquired.shape
-    n_held_out = max(1, round(settings.validation_share * n_choices))
+    n_held_out = min(max(1, round(settings.validation_share * n_choices)), n_choices - 1)
     held_out, learnt = jnp.split(jr.permutation(holding, n_choices), [n_held_out])
 
     def mean_loss(

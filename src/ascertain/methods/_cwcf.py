@@ -7,7 +7,7 @@ wrong class by -1. The scores of choices are these values, and to stop is worth 
 As in the paper, classes are pretrained on random subsets of the features, and the weights with the highest
 reward on validation rows are kept. Targets are those of Retrace for the greedy policy: the rewards that
 followed, as far as the agent acted greedily, then the value of the next state. The paper's target policy
-becomes greedy in the course of training; ours is from the start, so that nobody need record how probable a
+becomes greedy in the course of training; ours is from the start, so that it does not matter how probable a
 choice was. As labels are known, all classes are learned in every state, not only the one that was chosen.
 
 Under a hard budget there are no costs to pay, and the agent classifies when nothing affordable is left. An
