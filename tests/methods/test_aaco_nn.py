@@ -96,7 +96,7 @@ def test_every_choice_is_shown_once(may_stop: bool) -> None:
     settings = replace(SETTINGS, may_stop=may_stop, acquisition_cost=0.5)
 
     @partial(jax.jit, compiler_options=FAST)
-    def both() -> tuple[aaco_nn.Choices, Any]:
+    def both() -> tuple[aaco_nn.Demonstrations, Any]:
         whole = oracle(table, settings, PAPER)
         unlimited = whole.at(9.0) if may_stop else whole
         teacher = Teacher(unlimited, jnp.arange(N_ROWS))

@@ -12,7 +12,7 @@ import pytest
 from ascertain import PAPER, Problem, Table
 from ascertain._core.training import Schedule
 from ascertain.acquisition import View, acquire
-from ascertain.methods._cwcf import CwCF, QNetwork, Settings, fit, greedy_returns
+from ascertain.methods._cwcf import CwCF, DuelingNetwork, Settings, fit, greedy_returns
 
 from .by_hand import FAST, dense, filled, perceptron
 
@@ -83,7 +83,7 @@ def test_targets_are_those_of_retrace_for_a_greedy_policy() -> None:
 def test_scores_are_values_and_stopping_is_worth_the_best_class(sees: bool, may_stop: bool) -> None:
     n_features, n_actions, n_classes = 4, 3, 2
     n_inputs = 2 * n_features + (n_actions if sees else 0)
-    q = filled(partial(QNetwork, n_inputs, (6, 5), n_classes + n_actions), 1)
+    q = filled(partial(DuelingNetwork, n_inputs, (6, 5), n_classes + n_actions), 1)
     policy = CwCF(q, n_classes, sees, may_stop)
     rng = np.random.default_rng(2)
     x, observed = rng.normal(size=(9, n_features)).astype(np.float32), rng.random((9, n_features)) < 0.5
@@ -104,7 +104,7 @@ def test_scores_are_values_and_stopping_is_worth_the_best_class(sees: bool, may_
 
 def test_a_class_is_worth_minus_the_probability_of_an_error() -> None:
     """The squared error is least there, and the best class is rewarded by 0 or -1."""
-    policy = CwCF(filled(partial(QNetwork, 2, (3,), 4), 0), 3, False, True)
+    policy = CwCF(filled(partial(DuelingNetwork, 2, (3,), 4), 0), 3, False, True)
     y = jnp.asarray([0] * 6 + [1] * 3 + [2])
     share = jnp.asarray([0.6, 0.3, 0.1])
 

@@ -125,7 +125,7 @@ class Teacher(Policy):
         return jax.tree.map(partial(jnp.where, kept.any()), losses, oracle.from_nothing)
 
 
-class Choices(NamedTuple):
+class Demonstrations(NamedTuple):
     """What AACO chose in each state that it met."""
 
     row: Int[Array, " choices"]
@@ -169,7 +169,7 @@ def fit(
     return AACONN(clone(learning, oracle, imitate(imitating, oracle, settings), settings), settings.may_stop)
 
 
-def imitate(key: PRNGKeyArray, oracle: aaco.AACO, settings: Settings) -> Choices:
+def imitate(key: PRNGKeyArray, oracle: aaco.AACO, settings: Settings) -> Demonstrations:
     """Roll out AACO on its training rows, or on some of them, and record its choices."""
     problem, rows = oracle.problem, jnp.arange(len(oracle.table.y))
     choosing, acting = jr.split(key)
@@ -194,7 +194,7 @@ def imitate(key: PRNGKeyArray, oracle: aaco.AACO, settings: Settings) -> Choices
         before = jnp.concatenate([jnp.ones_like(counts[:1]), counts[:-1]])
         left = problem.readable(queries.available)[None] & ~acquired
         counts = before & jnp.any(left, axis=-1)
-    return Choices(
+    return Demonstrations(
         row=jnp.broadcast_to(rows[None], chosen.shape).reshape(-1),
         acquired=acquired.reshape(-1, problem.n_actions),
         chosen=chosen.reshape(-1),
@@ -202,7 +202,7 @@ def imitate(key: PRNGKeyArray, oracle: aaco.AACO, settings: Settings) -> Choices
     )
 
 
-def clone(key: PRNGKeyArray, oracle: aaco.AACO, shown: Choices, settings: Settings) -> MLP:
+def clone(key: PRNGKeyArray, oracle: aaco.AACO, shown: Demonstrations, settings: Settings) -> MLP:
     """Train a network to choose as shown; the weights with the lowest held-out loss are kept."""
     building, holding, learning = jr.split(key, 3)
     n_choices, n_actions = shown.acquired.shape
@@ -212,7 +212,7 @@ def clone(key: PRNGKeyArray, oracle: aaco.AACO, shown: Choices, settings: Settin
     def mean_loss(
         network: MLP, at: Array, weight: Array, keep: Sequence[Array] | None = None
     ) -> Float[Array, ""]:
-        state: Choices = jax.tree.map(lambda leaf: leaf[at], shown)
+        state: Demonstrations = jax.tree.map(lambda leaf: leaf[at], shown)
         inputs = mask_inputs(oracle.table.x[state.row], oracle.problem.observed(state.acquired))
         logits = network(inputs, keep=keep, dropout=settings.dropout)
         likely = jnp.take_along_axis(jax.nn.log_softmax(logits), state.chosen[:, None], axis=1)[:, 0]

@@ -59,7 +59,7 @@ class Settings(DQNSettings):
     cost_weight: float | None = None  # lambda, for soft budgets; None = hard budget
 
 
-class QNetwork(eqx.Module):
+class DuelingNetwork(eqx.Module):
     """A dueling network: the value of the state, and the advantage of each class and action."""
 
     body: MLP
@@ -82,7 +82,7 @@ class QNetwork(eqx.Module):
 class CwCF(Policy):
     """The fitted policy."""
 
-    q: QNetwork
+    q: DuelingNetwork
     n_classes: int = eqx.field(static=True)
     sees_availability: bool = eqx.field(static=True)
     may_stop: bool = eqx.field(static=True)
@@ -169,7 +169,7 @@ def fit(
     building, pretraining, shuffling, acting = jr.split(key, 4)
     may_stop, sees = settings.cost_weight is not None, state == "sm"
     n_inputs = 2 * problem.n_features + (problem.n_actions if sees else 0)
-    q = QNetwork(n_inputs, settings.hidden, problem.n_classes + problem.n_actions, key=building)
+    q = DuelingNetwork(n_inputs, settings.hidden, problem.n_classes + problem.n_actions, key=building)
     environment, judge = (
         Environment(shuffling, problem, table, protocol, may_stop=may_stop) for table in (train, valid)
     )
@@ -253,7 +253,7 @@ def _learn(
 
 
 def _agent_loss(
-    q: QNetwork,
+    q: DuelingNetwork,
     policy: CwCF,
     target: CwCF,
     replay: Replay,
