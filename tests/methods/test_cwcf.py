@@ -1,7 +1,9 @@
 """CwCF: its targets and network against plain ones, and what it learns against problems solved by hand."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +11,10 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from ascertain import PAPER, Problem, Table
+from ascertain import PAPER, Problem, Table, evaluate, fit_predictor, load, methods, predictors
 from ascertain._core.training import Schedule
 from ascertain.acquisition import View, acquire
+from ascertain.evaluation import evaluate_soft
 from ascertain.methods._cwcf import CwCF, DuelingNetwork, Settings, fit, greedy_returns
 
 from .by_hand import FAST, dense, filled, perceptron
@@ -127,7 +130,7 @@ def test_it_learns_when_to_stop_and_what_all_choices_are_worth() -> None:
     """
     table = Table(BITS, np.where(BITS[:, 0] == 0, 0, 1 + BITS[:, 1]).astype(int), n_classes=3)
     problem = Problem(np.eye(3), np.ones(3), budget=3, n_classes=3)
-    settings = Settings(**{**SHORT.__dict__, "cost_weight": 0.1})
+    settings = replace(SHORT, cost_weight=0.1)
 
     @partial(jax.jit, compiler_options=FAST)
     def learned() -> tuple[jax.Array, ...]:
@@ -162,3 +165,20 @@ def test_it_plans_ahead_under_a_hard_budget() -> None:
 
     choices = np.sort(learned(), axis=1)
     np.testing.assert_array_equal(choices, np.broadcast_to([1, 3], choices.shape))
+
+
+@pytest.mark.slow
+def test_it_trades_errors_off_against_costs_better_than_a_fixed_route() -> None:
+    """On CUBE; on three splits it was ahead by 0.10 on average, with a standard error of 0.02."""
+    cube = load("cube")
+    train, valid, test = cube.split(0)
+    predictor = fit_predictor(
+        jr.key(0), cube.problem, train, valid, predictors.get("mlp").settings(epochs=300)
+    )
+    given: dict[str, Any] = {"predictor": predictor, "settings": Settings(cost_weight=0.1, batches=2000)}
+    agent = methods.fit("cwcf", jr.key(1), cube.problem, train, valid, **given)
+    found = evaluate_soft(agent, cube.problem, test, predictor).iloc[0]
+    route = methods.fit("static", jr.key(1), cube.problem, train, valid, predictor=predictor)
+    fixed = evaluate(route, cube.problem, test, predictor, budgets=range(1, 11))
+    assert 2 < found["mean_cost"] < 8
+    assert found["accuracy"] > np.interp(found["mean_cost"], fixed["budget"], fixed["accuracy"]) + 0.02
