@@ -203,7 +203,7 @@ def test_it_needs_the_predictor() -> None:
 
 @pytest.mark.slow
 def test_it_is_as_good_as_aaco_in_a_fraction_of_the_time() -> None:
-    """On CUBE; it was some hundred times faster, and on three splits within 0.02 of AACO's accuracy."""
+    """On CUBE; on each of three splits it was hundreds of times faster, and at most 0.02 off in accuracy."""
     cube = load("cube")
     train, valid, test = cube.split(0)
     predictor = fit_predictor(
