@@ -4,6 +4,8 @@ from typing import Any
 
 from ascertain._core.training import Schedule
 from ascertain.methods import _aaco as aaco
+from ascertain.methods import _aaco_nn as aaco_nn
+from ascertain.methods import _cwcf as cwcf
 from ascertain.methods import _dime as dime
 from ascertain.methods import _eddi as eddi
 from ascertain.methods import _gdfs as gdfs
@@ -24,6 +26,8 @@ _VAE = pvae.Settings(
 # What is not listed is short as it is.
 SHORT: dict[str, Any] = {
     "aaco": aaco.Settings(candidates=8, neighbours=3),
+    "aaco_nn": aaco_nn.Settings(candidates=8, neighbours=3, hidden=(4,), batch_size=16, epochs=2, steps=3),
+    "cwcf": cwcf.Settings(**_FEW, hidden=(4,), replay_slices=16, sampled_slices=6, pretraining=_ONCE),
     "dime": dime.Settings(steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,)),
     "eddi": eddi.Settings(samples=4, vae=_VAE),
     "gdfs": gdfs.Settings(

@@ -25,7 +25,7 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 
 _LOG_GUARD = 1e-10
-_ROWS_AT_ONCE = 32  # rows that are scored together, to bound memory
+ROWS_AT_ONCE = 32  # rows that are scored together, to bound memory
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class AACO(Policy):
             x, observed, acquired = row
             return self.scores(self.losses(x, observed), acquired)
 
-        return jax.lax.map(one, (x, observed, acquired), batch_size=_ROWS_AT_ONCE)
+        return jax.lax.map(one, (x, observed, acquired), batch_size=ROWS_AT_ONCE)
 
     def at(self, budget: float | Float[Array, ""]) -> "AACO":
         """The policy for another budget; in the reference's reading it does not depend on the budget."""
@@ -91,9 +91,9 @@ class AACO(Policy):
         distance = shared_distance(x, observed, self.table)
         nearest, rows = jax.lax.top_k(-distance, min(self.settings.neighbours, len(distance)))
         if self.protocol.aaco_no_support == "infinite":
-            return self._mean_losses(self.table.take(rows), jnp.ones(len(rows)), observed)
+            return self.mean_losses(self.table.take(rows), jnp.ones(len(rows)), observed)
         supported = jnp.isfinite(nearest)
-        found = self._mean_losses(self.table.take(rows), supported.astype(jnp.float32), observed)
+        found = self.mean_losses(self.table.take(rows), supported.astype(jnp.float32), observed)
         return jax.tree.map(partial(jnp.where, supported.any()), found, self.from_nothing)
 
     def scores(self, losses: Losses, acquired: Bool[Array, " actions"]) -> Float[Array, " choices"]:
@@ -137,7 +137,7 @@ class AACO(Policy):
         fallback = best_single if self.protocol.aaco_fallback == "best_action" else lowest
         return jnp.where(nothing_new, fallback, within), nothing_new
 
-    def _mean_losses(
+    def mean_losses(
         self, rows: Table, weight: Float[Array, " rows"], observed: Bool[Array, " features"]
     ) -> Losses:
         """The mean losses after each candidate, from what the rows have of it."""
@@ -237,7 +237,7 @@ def _from_nothing(policy: AACO) -> Losses:
 
     def one(row: Table) -> Losses:
         nothing = jnp.zeros(policy.problem.n_features, bool)
-        return policy._mean_losses(jax.tree.map(lambda leaf: leaf[None], row), jnp.ones(1), nothing)
+        return policy.mean_losses(jax.tree.map(lambda leaf: leaf[None], row), jnp.ones(1), nothing)
 
-    of_rows = jax.lax.map(one, policy.table, batch_size=_ROWS_AT_ONCE)
+    of_rows = jax.lax.map(one, policy.table, batch_size=ROWS_AT_ONCE)
     return jax.tree.map(lambda leaf: leaf.mean(axis=0), of_rows)

@@ -25,7 +25,12 @@ _CUBE_NM: dict[str, Changes] = {
 }
 _HUNDRED_EPOCHS = {"epochs": 100, "batch_size": 128, "dropout": 0.1}
 _MORE_EPOCHS = {"epochs": 300, "batch_size": 128, "dropout": 0.1}
-_CHEAP_ACTIONS = {"acquisition_cost": 0.02}
+
+
+def _search(**changes: Any) -> dict[str, Changes]:
+    """Settings of AACO, also for the network that imitates it."""
+    return {"aaco": changes, "aaco_nn": changes}
+
 
 PRESETS: dict[str, dict[str, Changes]] = {
     "cube": _CUBE,
@@ -34,14 +39,14 @@ PRESETS: dict[str, dict[str, Changes]] = {
     "cube_nuc_noiseless": _CUBE,
     "cube_nm": _CUBE_NM,
     "cube_nm_noiseless": _CUBE_NM,
-    "actg175": {"aaco": _CHEAP_ACTIONS},
-    "diabetes": {"predictor": _MORE_EPOCHS, "aaco": {"neighbours": 3, "acquisition_cost": 0.1}},
+    "actg175": _search(acquisition_cost=0.02),
+    "diabetes": {"predictor": _MORE_EPOCHS, **_search(neighbours=3, acquisition_cost=0.1)},
     "magic": {"predictor": _MORE_EPOCHS},
     "miniboone": {"predictor": {"epochs": 1000, "batch_size": 128, "dropout": 0.1}},
     "nhanes_i": {"predictor": _HUNDRED_EPOCHS},
-    "nhanes_mortality": {"aaco": _CHEAP_ACTIONS},
+    "nhanes_mortality": _search(acquisition_cost=0.02),
     "nhanes_t2d": {"predictor": _HUNDRED_EPOCHS},
-    "physionet2012": {"predictor": _HUNDRED_EPOCHS, "aaco": _CHEAP_ACTIONS},
+    "physionet2012": {"predictor": _HUNDRED_EPOCHS, **_search(acquisition_cost=0.02)},
 }
 
 # Under the reference's reading GDFS and DIME acquire for as many steps as CUBE-NUC has features.
