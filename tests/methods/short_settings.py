@@ -4,11 +4,14 @@ from typing import Any
 
 from ascertain._core.training import Schedule
 from ascertain.methods import _aaco as aaco
+from ascertain.methods import _concrete_autoencoder as concrete
 from ascertain.methods import _dime as dime
 from ascertain.methods import _gdfs as gdfs
 from ascertain.methods import _jafa as jafa
 from ascertain.methods import _odin as odin
 from ascertain.methods import _ol as ol
+from ascertain.methods import _permutation as permutation
+from ascertain.methods import _sefa as sefa
 from ascertain.methods import _static as static
 from ascertain.restoration import _pvae as pvae
 
@@ -21,6 +24,7 @@ _VAE = pvae.Settings(
 # What is not listed is short as it is.
 SHORT: dict[str, Any] = {
     "aaco": aaco.Settings(candidates=8, neighbours=3),
+    "concrete": concrete.Settings(steps=3, batch_size=16, epochs=2, hidden=(), temperatures=(1.0, 0.1)),
     "dime": dime.Settings(steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(8,)),
     "gdfs": gdfs.Settings(
         steps=3, batch_size=16, epochs=2, pretraining_epochs=2, hidden=(), temperatures=(1.0, 0.1)
@@ -35,5 +39,7 @@ SHORT: dict[str, Any] = {
         sampled_slices=6,
         pretraining=_ONCE,
     ),
+    "permutation": permutation.Settings(batch_size=16, epochs=2, hidden=()),
+    "sefa": sefa.Settings(latent=2, encoder=(), hidden=(4,), training_draws=3, draws=4, schedule=_ONCE),
     "static": static.Settings(routes=16),
 }

@@ -98,7 +98,19 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 _METHODS = Registry(
     "method",
     "ascertain.methods",
-    ("_dime", "_gdfs", "_aaco", "_jafa", "_ol", "_odin", "_sefa", "_static", "_baselines"),
+    (
+        "_dime",
+        "_gdfs",
+        "_aaco",
+        "_jafa",
+        "_ol",
+        "_odin",
+        "_sefa",
+        "_static",
+        "_permutation",
+        "_concrete_autoencoder",
+        "_baselines",
+    ),
     Method,
 )
 get, names, find = _METHODS.get, _METHODS.names, _METHODS.find
