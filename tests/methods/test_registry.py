@@ -149,7 +149,8 @@ def test_names_are_in_the_order_of_the_documentation_and_those_of_others_follow(
     register("another", summary="Another.")(fit_nothing)
     found = methods.names()
     paper = ("dime", "gdfs", "aaco", "jafa", "ol", "odin")
-    assert found == (*paper, "static", "random", "sequential", "stop", "another")
+    fixed = ("static", "permutation", "concrete")
+    assert found == (*paper, "sefa", *fixed, "random", "sequential", "stop", "another")
     assert all(methods.get(name).name == name and methods.get(name).summary for name in found)
     assert {name for name in found if methods.get(name).keeps_rows} == {"aaco"}
     assert {name for name in found if methods.get(name).states == ("s", "sm")} == {"jafa", "odin", "ol"}
