@@ -146,7 +146,8 @@ def test_it_asks_which_feature_counts_before_it_asks_for_the_feature() -> None:
     reveals[n_bits, n_bits:] = True
     problem = Problem(reveals, np.ones(n_bits + 1), budget=2, n_classes=2)
     train, valid, test = table(2000), table(500), table(200)
-    settings = replace(Settings(), training_draws=10, schedule=replace(Settings().schedule, max_rounds=20))
+    short = replace(Settings().schedule, max_rounds=20)
+    settings = Settings(hidden=(50, 50), bottleneck=5e-3, training_draws=8, schedule=short)
 
     @jax.jit
     def choices() -> jax.Array:
