@@ -6,12 +6,12 @@ action that was not acquired stays near a standard normal. A predictor on all co
 random subsets of the actions, with a penalty on how far encodings are from standard normal. To acquire, it
 draws components given what is observed, so that all actions vary at once: an action is worth acquiring if
 the gradient of a likely class with respect to its components is a large share of the whole gradient. Hence
-an action that only tells which others matter can come first, unlike in greedy methods.
+an action that only tells which others matter can come first, though it says nothing by itself.
 
 The original is for single features at equal prices. Here an action that reveals several features has one
 encoder for them, features known from the start have one that no action acquires, and scores are divided by
-prices. The original normalises batches of 60,000 rows. Here training begins with little noise and without
-the penalty, and then starts again from there with it: otherwise actions that help only together go unused.
+prices. The original has batch normalisation. Here training begins with little noise and without the penalty,
+and goes on with it from there: otherwise actions that help only together are never used.
 Also our own choices: class weights, as in all other methods here; fewer draws in training; validation by the
 loss on random subsets, which is quicker than acquiring on all rows, and early stopping by it; and draws for
 acting that are made once, so that a row's scores never change.
