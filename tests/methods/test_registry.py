@@ -148,8 +148,14 @@ def test_an_unknown_name_gets_the_nearest(name: str, hint: str) -> None:
 def test_names_are_in_the_order_of_the_documentation_and_those_of_others_follow() -> None:
     register("another", summary="Another.")(fit_nothing)
     found = methods.names()
-    paper = ("dime", "gdfs", "aaco", "jafa", "ol", "odin")
-@@
+    greedy = ("dime", "gdfs", "eddi", "sefa")
+    learners = ("jafa", "ol", "odin", "odin_mb", "cwcf")
+    fixed = ("static", "permutation", "concrete", "random", "sequential", "stop")
+    assert found == ("planner", *greedy, "aaco", "aaco_nn", *learners, *fixed, "another")
+    assert all(methods.get(name).name == name and methods.get(name).summary for name in found)
+    assert {name for name in found if methods.get(name).keeps_rows} == {"aaco"}
+    two = {name for name in found if methods.get(name).states == ("s", "sm")}
+    assert two == {"planner", *learners}
 
 
 def test_states_are_checked() -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, runtime_checkable
+from typing import Protocol as Structure
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,19 @@ _LEAST_GAIN = 1e-4  # relative; a smaller one is no improvement
 _LEAST_PRICE = 1e-12  # of an action, as scores are divided by prices
 
 AnySettings = TypeVar("AnySettings", bound="GreedySettings")
+
+
+@runtime_checkable
+class StepSettings(Structure):
+    """Settings of a training that chooses step by step, and waits for improvements."""
+
+    @property
+    def steps(self) -> int | None:
+        """The number of acquisitions; None: see `training_steps`."""
+
+    @property
+    def patience(self) -> int:
+        """The epochs without an improvement before the learning rate falls."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,7 @@ class GreedySettings:
         )
 
 
-def training_steps(settings: GreedySettings, problem: Problem, protocol: Protocol) -> int:
+def training_steps(settings: StepSettings, problem: Problem, protocol: Protocol) -> int:
     """The number of acquisitions per training row.
 
     By default as many as the budget can pay for or, in the reference's reading, the budget itself.
@@ -142,7 +156,7 @@ class Plateau(NamedTuple):
         return cls(jnp.asarray(learning_rate), jnp.asarray(jnp.inf), jnp.asarray(0), jnp.asarray(0))
 
     def after(
-        self, loss: Float[Array, ""], settings: GreedySettings, least_rate: float
+        self, loss: Float[Array, ""], settings: StepSettings, least_rate: float
     ) -> tuple["Plateau", Bool[Array, ""]]:
         """The state after a validation loss, and whether that loss is the best so far or equals it."""
         better = loss < self.best * (1 - _LEAST_GAIN)
@@ -159,7 +173,7 @@ class Plateau(NamedTuple):
         )
         return updated, is_best
 
-    def exhausted(self, settings: GreedySettings) -> Bool[Array, ""]:
+    def exhausted(self, settings: StepSettings) -> Bool[Array, ""]:
         """Whether patience is used up."""
         return self.waited > settings.patience + 1
 

@@ -114,10 +114,12 @@ _METHODS = Registry(
     "method",
     "ascertain.methods",
     (
+    (
         "_planner",
         "_dime",
         "_gdfs",
         "_eddi",
+        "_sefa",
         "_aaco",
         "_aaco_nn",
         "_jafa",
@@ -126,6 +128,10 @@ _METHODS = Registry(
         "_odin_mb",
         "_cwcf",
         "_static",
+        "_permutation",
+        "_concrete_autoencoder",
+        "_baselines",
+    ),
         "_baselines",
     ),
     Method,
