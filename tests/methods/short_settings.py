@@ -5,8 +5,8 @@ from typing import Any
 from ascertain._core.training import Schedule
 from ascertain.methods import _aaco as aaco
 from ascertain.methods import _aaco_nn as aaco_nn
-from ascertain.methods import _cwcf as cwcf
 from ascertain.methods import _concrete_autoencoder as concrete
+from ascertain.methods import _cwcf as cwcf
 from ascertain.methods import _dime as dime
 from ascertain.methods import _eddi as eddi
 from ascertain.methods import _gdfs as gdfs
@@ -14,8 +14,8 @@ from ascertain.methods import _jafa as jafa
 from ascertain.methods import _odin as odin
 from ascertain.methods import _odin_mb as odin_mb
 from ascertain.methods import _ol as ol
-from ascertain.methods import _planner as planner
 from ascertain.methods import _permutation as permutation
+from ascertain.methods import _planner as planner
 from ascertain.methods import _sefa as sefa
 from ascertain.methods import _static as static
 from ascertain.restoration import _pvae as pvae

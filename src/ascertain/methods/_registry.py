@@ -114,7 +114,6 @@ _METHODS = Registry(
     "method",
     "ascertain.methods",
     (
-    (
         "_planner",
         "_dime",
         "_gdfs",
@@ -130,8 +129,6 @@ _METHODS = Registry(
         "_static",
         "_permutation",
         "_concrete_autoencoder",
-        "_baselines",
-    ),
         "_baselines",
     ),
     Method,
