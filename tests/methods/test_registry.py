@@ -136,7 +136,7 @@ def test_a_name_is_taken_once() -> None:
     [
         ("jaffa", "did you mean 'jafa'?"),
         ("radom", "did you mean 'random'?"),
-        ("zzz", "there are 'dime', 'gdfs'"),
+        ("zzz", "there are 'planner', 'dime'"),
     ],
 )
 def test_an_unknown_name_gets_the_nearest(name: str, hint: str) -> None:

@@ -39,7 +39,10 @@ _BUDGET_SHARES = (1.0, 0.5, 0.25)  # of the budget, at which checkpoints are com
 _LEVELS = 12  # budgets to choose from where money has a price
 _TINY = 1e-12  # added to probabilities before the logarithm
 _RIGHT_WEIGHT = 0.1  # of the error of "right at the end" against that of the gain
+_COPIES = 4  # of a validation row, to calibrate
 _LARGEST_WEIGHT = 10.0  # of a row, against the mean
+_PROPENSITY_UPDATES, _PROPENSITY_BATCH = 500, 512
+_PROPENSITY_RATE, _PROPENSITY_PENALTY = 0.05, 1e-3
 _MIX_COLUMN = 0x9E3779B9  # tells the columns of a row apart when it is hashed
 
 
@@ -50,17 +53,18 @@ _PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=40, pati
 class Settings:
     """Architecture and training of the planner."""
 
-    updates: int = 4000  # at most: training stops when validation does not improve
+    updates: int = 2000  # at most: training stops when validation does not improve
     slots: int = 128  # states per update
     hidden: tuple[int, ...] = (128, 128)
     networks: int = 2  # whose values are averaged
     learning_rate: float = 1e-3
+    decay: int = 600  # updates after which the learning rate has halved
     average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
     last_epsilon: float = 0.15  # random choices fall from all to this share ...
-    exploring: int = 1000  # ... over this many updates
+    exploring: int = 600  # ... over this many updates
     floor: float = -4.0  # of the utility
     updates_per_round: int = 100  # between validations
-    patience: int = 15  # rounds without an improvement before training stops
+    patience: int = 8  # rounds without an improvement before training stops
     max_rows: int = 1024  # for validation
     folds: int = 5  # a row's utility comes from a predictor that was trained on the other folds
     predictor_dropout: float = 0.1
@@ -76,14 +80,11 @@ class Settings:
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
         """Train for as many updates as an effort allows."""
         del n_rows
-        rounds = self.predictor.batches_per_round or 1
         return replace(
             self,
             updates=min(self.updates, effort.planner_updates),
-            exploring=min(self.exploring, effort.planner_updates // 4),
-            patience=min(self.patience, effort.planner_updates // 400 + 3),
+            exploring=min(self.exploring, effort.planner_updates // 3),
             folds=min(self.folds, effort.planner_folds),
-            predictor=replace(self.predictor, max_rounds=effort.pretraining_updates // rounds),
         )
 
 
@@ -304,7 +305,7 @@ def fit(
     Takes what every method takes (see `Method`). `predictor` is used only to say how often the last
     prediction is right: plans follow the planner's own predictors, which have seen nothing but `train`.
     """
-    pretraining, building, training = jr.split(key, 3)
+    pretraining, building, training, calibrating = jr.split(key, 4)
     if pretrained is None:
         pretrained = pretrain(pretraining, problem, train, valid, settings=settings, protocol=protocol)
     n_inputs = 2 * problem.n_features + 1 + problem.n_actions * (1 + (state == "sm")) + problem.n_classes
@@ -323,7 +324,7 @@ def fit(
     planning = Planning(training, policy, train, valid, settings)
     best = planning.run(training)
     fitted = eqx.tree_at(lambda p: p.networks, policy, best)
-    return _calibrated(fitted, predictor, planning.valid, planning.n_steps)
+    return _calibrated(calibrating, fitted, predictor, planning.valid, planning.n_steps)
 
 
 class Planning(eqx.Module):
@@ -357,9 +358,9 @@ class Planning(eqx.Module):
         return self.policy.problem.n_actions if steps is None else steps
 
     def run(self, key: PRNGKeyArray) -> tuple[MLP, ...]:
-        """Update in rounds until validation does not improve; return the best round's average networks."""
+        """Update in rounds; return the average networks of the round that validation likes best."""
         settings, networks = self.settings, self.policy.networks
-        adam = optax.adam(settings.learning_rate)
+        adam = optax.adam(lambda update: settings.learning_rate / (1 + update / settings.decay))
         folds = jnp.arange(settings.folds)
         slots = jax.vmap(lambda fold: self._draw(jr.fold_in(key, fold), fold))(folds)
         nothing = jnp.asarray(0)
@@ -379,11 +380,14 @@ class Planning(eqx.Module):
             )
 
         def goes_on(progress: _Progress) -> Bool[Array, ""]:
-            exploring = progress.update < settings.exploring
-            return (progress.update < settings.updates) & (exploring | (progress.waited < settings.patience))
+            more = progress.update < settings.updates
+            if settings.direct:
+                return more
+            return more & ((progress.update < settings.exploring) | (progress.waited < settings.patience))
 
-        best: tuple[MLP, ...] = jax.lax.while_loop(goes_on, one_round, start).best
-        return best
+        last = jax.lax.while_loop(goes_on, one_round, start)
+        # Rows with holes can be followed only to what they have, which would favour plans of one step.
+        return last.average if settings.direct else last.best
 
     def _update(self, key: PRNGKeyArray, progress: _Progress, adam: Any) -> _Progress:
         """Improve the values in the slots of one fold, then make a step in each."""
@@ -507,69 +511,94 @@ class Planning(eqx.Module):
 
         def at_share(share: Float[Array, ""]) -> Float[Array, ""]:
             limited = policy.at(policy.problem.budget * share)
-            acquired = _roll_out(limited, self.valid, self.n_steps).acquired
+            acquired = _greedily(limited, self.valid, self.n_steps)
             belief = policy.belief(self.valid.x, policy.problem.observed(acquired))
             return jnp.sum(weight * _utility(belief, self.valid.y, self.settings.floor))
 
         return jnp.mean(jax.lax.map(at_share, jnp.array(_BUDGET_SHARES)))
 
 
-class _Rollout(NamedTuple):
-    acquired: Bool[Array, "rows actions"]
-    action: Int[Array, "steps rows"]
-    legal: Bool[Array, "steps rows actions"]
-    before: Bool[Array, "steps rows actions"]  # acquired before each step
-
-
-def _roll_out(policy: Planner, table: Table, n_steps: int) -> _Rollout:
-    """Acquire greedily what rows have."""
+def _greedily(policy: Planner, table: Table, n_steps: int) -> Bool[Array, "rows actions"]:
+    """What greedy rollouts acquire of what rows have."""
     available = policy.problem.readable(table.available)
 
-    def step(acquired: Array, _: None) -> tuple[Array, tuple[Array, Array, Array]]:
-        observed = policy.problem.observed(acquired)
-        x = jnp.where(observed, table.x, 0.0)
-        gain = policy(x, observed, acquired, available, key=jr.key(0))[:, 1:]
+    def step(acquired: Array, _: None) -> tuple[Array, None]:
+        gain = _scores(policy, table, acquired)
         legal = policy.problem.affordable(acquired) & available & ~acquired
-        action = jnp.argmax(jnp.where(legal, gain, LOWEST), axis=1)
-        taken = jax.nn.one_hot(action, legal.shape[1], dtype=bool) & legal
-        return acquired | taken, (action, legal, acquired)
+        return acquired | _best(gain, legal), None
 
-    acquired, path = jax.lax.scan(step, jnp.zeros_like(available), length=n_steps)
-    return _Rollout(acquired, *path)
+    acquired, _ = jax.lax.scan(step, jnp.zeros_like(available), length=n_steps)
+    return acquired
 
 
-def _calibrated(policy: Planner, predictor: Predictor | None, valid: Table, n_steps: int) -> Planner:
-    """Calibrate "right at the end" on validation rows that have everything on their way."""
+def _scores(
+    policy: Planner, table: Table, acquired: Bool[Array, "rows actions"]
+) -> Float[Array, "rows actions"]:
+    observed = policy.problem.observed(acquired)
+    available = policy.problem.readable(table.available)
+    return policy(jnp.where(observed, table.x, 0.0), observed, acquired, available, key=jr.key(0))[:, 1:]
+
+
+def _best(
+    scores: Float[Array, "rows actions"], legal: Bool[Array, "rows actions"]
+) -> Bool[Array, "rows actions"]:
+    """The legal action of highest score in each row, if there is one."""
+    best = jnp.argmax(jnp.where(legal, scores, LOWEST), axis=1)
+    return jax.nn.one_hot(best, legal.shape[1], dtype=bool) & legal
+
+
+def _calibrated(
+    key: PRNGKeyArray, policy: Planner, predictor: Predictor | None, valid: Table, n_steps: int
+) -> Planner:
+    """Calibrate "right at the end" on validation rows that have everything on their way.
+
+    Each row is followed several times: random actions up to a random step, there the one whose outlook is
+    compared with the end (at random or the best one, in turn), and the best ones from there on.
+    """
     problem = policy.problem
-    everything = valid.with_cells(valid.x, jnp.ones_like(valid.available))
-    path = _roll_out(policy, everything, n_steps)
-    has_all = jnp.all(problem.readable(valid.available) | ~path.acquired, axis=1)
-    observed = problem.observed(path.acquired)
-    predicted = policy.belief(valid.x, observed) if predictor is None else predictor(valid.x, observed)
-    right = jnp.argmax(predicted, axis=1) == valid.y
+    rows = valid.take(jnp.tile(jnp.arange(len(valid.y)), _COPIES))
+    everything = rows.with_cells(rows.x, jnp.ones_like(rows.available))
+    beginning, tossing, stepping = jr.split(key, 3)
+    begin = jr.randint(beginning, rows.y.shape, 0, n_steps)
+    at_random = jr.bernoulli(tossing, shape=rows.y.shape)
 
-    def expected(step: tuple[Array, Array]) -> Float[Array, " rows"]:
-        acquired, action = step
+    def step(carry: tuple[Array, Array, Array], inputs: tuple[Array, PRNGKeyArray]) -> tuple[Any, None]:
+        acquired, logit, counts = carry
+        place, key = inputs
+        legal = problem.affordable(acquired) & ~acquired
+        explores = (place < begin) | ((place == begin) & at_random)
+        scores = jnp.where(
+            explores[:, None], jr.uniform(key, legal.shape), _scores(policy, everything, acquired)
+        )
+        taken = _best(scores, legal)
         observed = problem.observed(acquired)
-        x = jnp.where(observed, valid.x, 0.0)
-        of_action = policy.outlook(x, observed, acquired, jnp.ones_like(acquired))
-        return jnp.take_along_axis(of_action, action[:, None], axis=1)[:, 0]
+        x = jnp.where(observed, rows.x, 0.0)
+        of_actions = policy.outlook(x, observed, acquired, jnp.ones_like(acquired))
+        compared = (place == begin) & jnp.any(taken, axis=1)
+        logit = jnp.where(compared, _logit(jnp.sum(jnp.where(taken, of_actions, 0.0), axis=1)), logit)
+        return (acquired | taken, logit, counts | compared), None
 
-    logits = _logit(jax.lax.map(expected, (path.before, path.action)))
-    # A row counts once, however many steps it makes.
-    weight = jnp.any(path.legal, axis=-1) & has_all[None]
-    weight = weight / jnp.maximum(jnp.sum(weight, axis=0, keepdims=True), 1)
-    found = _fit_slope_and_shift(logits, jnp.broadcast_to(right[None], logits.shape), weight)
+    nothing = jnp.zeros((len(rows.y), problem.n_actions), bool)
+    start = (nothing, jnp.zeros(len(rows.y)), jnp.zeros(len(rows.y), bool))
+    steps = (jnp.arange(n_steps), jr.split(stepping, n_steps))
+    (acquired, logit, counts), _ = jax.lax.scan(step, start, steps)
+    observed = problem.observed(acquired)
+    x = jnp.where(observed, rows.x, 0.0)
+    predicted = policy.belief(x, observed) if predictor is None else predictor(x, observed)
+    right = jnp.argmax(predicted, axis=1) == rows.y
+    has_all = jnp.all(problem.readable(rows.available) | ~acquired, axis=1)
+    # A row counts once, however often it is followed.
+    found = _fit_slope_and_shift(logit, right, jnp.where(counts & has_all, 1 / _COPIES, 0.0))
     return eqx.tree_at(lambda p: p.slope_and_shift, policy, found)
 
 
 def _fit_slope_and_shift(
-    logit: Float[Array, "steps rows"], right: Bool[Array, "steps rows"], weight: Float[Array, "steps rows"]
+    logit: Float[Array, " rows"], right: Bool[Array, " rows"], weight: Float[Array, " rows"]
 ) -> Float[Array, " 2"]:
     """Logistic regression by Newton's method; with few rows it stays near no change."""
     unchanged, penalty = jnp.array([1.0, 0.0]), 1.0
-    design = jnp.stack([logit.reshape(-1), jnp.ones(logit.size)], axis=1)
-    outcome, weight = right.reshape(-1).astype(jnp.float32), weight.reshape(-1)
+    design = jnp.stack([logit, jnp.ones_like(logit)], axis=1)
+    outcome = right.astype(jnp.float32)
 
     def newton(coefficients: Array, _: None) -> tuple[Array, None]:
         chance = jax.nn.sigmoid(design @ coefficients)
@@ -585,33 +614,43 @@ def _fit_slope_and_shift(
 def availability_weights(
     key: PRNGKeyArray, problem: Problem, table: Table, available: Bool[Array, "rows actions"]
 ) -> Float[Array, "rows actions"]:
-    """Weights that make rows which have an action look like all rows: the mean over the own propensity.
+    """Weights that make rows which have an action look like all rows.
 
-    Propensities are logistic in the class and in the columns that every row has. Where those decide what is
-    measured, regressions on rows that have an action are biased without these weights.
+    Where columns that every row has, or the class, decide what is measured, regressions on the rows that have
+    an action are biased unless those are part of the state. The weight is the probability of having the
+    action given what is known from the start (which is in every state), over that given all of these.
     """
     complete = jnp.all(table.available, axis=0)
-    known = jnp.concatenate([jnp.where(complete[None], table.x, 0.0), jnp.ones_like(table.x[:, :1])], axis=1)
-    design = jnp.concatenate([known, jax.nn.one_hot(table.y, problem.n_classes)], axis=1)
-    outcome, adam = available.astype(jnp.float32), optax.adam(0.05)
+    everything = jnp.where(complete[None], table.x, 0.0)
+    known = jnp.where(problem.known[None], everything, 0.0)
+    labels = jax.nn.one_hot(table.y, problem.n_classes)
+    whole = jnp.concatenate([everything, labels], axis=1)
+    weights = _propensities(key, known, available) / _propensities(key, whole, available)
+    return jnp.clip(weights, 1 / _LARGEST_WEIGHT, _LARGEST_WEIGHT)
+
+
+def _propensities(
+    key: PRNGKeyArray, covariates: Float[Array, "rows columns"], available: Bool[Array, "rows actions"]
+) -> Float[Array, "rows actions"]:
+    """The probability that a row has each action, by logistic regression."""
+    design = jnp.concatenate([covariates, jnp.ones_like(covariates[:, :1])], axis=1)
+    outcome, adam = available.astype(jnp.float32), optax.adam(_PROPENSITY_RATE)
 
     def step(carry: tuple[Array, Any], key: PRNGKeyArray) -> tuple[tuple[Array, Any], None]:
         coefficients, optimiser = carry
-        rows = jr.randint(key, (512,), 0, len(design))
+        rows = jr.randint(key, (_PROPENSITY_BATCH,), 0, len(design))
 
         def loss(coefficients: Array) -> Float[Array, ""]:
             logits = design[rows] @ coefficients
             unlikely = optax.sigmoid_binary_cross_entropy(logits, outcome[rows])
-            return jnp.mean(jnp.sum(unlikely, axis=1)) + 1e-3 * jnp.sum(coefficients**2)
+            return jnp.mean(jnp.sum(unlikely, axis=1)) + _PROPENSITY_PENALTY * jnp.sum(coefficients**2)
 
         change, optimiser = adam.update(jax.grad(loss)(coefficients), optimiser)
         return (optax.apply_updates(coefficients, change), optimiser), None
 
-    start = jnp.zeros((design.shape[1], problem.n_actions))
-    (coefficients, _), _ = jax.lax.scan(step, (start, adam.init(start)), jr.split(key, 500))
-    propensity = jax.nn.sigmoid(design @ coefficients)
-    weights = jnp.mean(outcome, axis=0, keepdims=True) / jnp.maximum(propensity, _TINY)
-    return jnp.clip(weights, 1 / _LARGEST_WEIGHT, _LARGEST_WEIGHT)
+    start = jnp.zeros((design.shape[1], available.shape[1]))
+    (coefficients, _), _ = jax.lax.scan(step, (start, adam.init(start)), jr.split(key, _PROPENSITY_UPDATES))
+    return jnp.maximum(jax.nn.sigmoid(design @ coefficients), _TINY)
 
 
 def _utility(
