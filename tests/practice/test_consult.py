@@ -62,7 +62,7 @@ def test_a_whole_case_from_known_columns_to_the_budget() -> None:
     answer = end.answer()
     assert (answer.spent, answer.left) == (BUDGET, 0)
     assert answer.prediction == "yes"  # both blood values are high
-    assert "Measure next: [b]mi, cost 1; expected to tell" in terminal.shown  # not taken for markup
+    assert "Measure next: [b]mi, cost 1; by itself expected to tell" in terminal.shown  # not taken for markup
     assert "Measure next: blood (iron, tibc), cost 3" in terminal.shown
     assert "Otherwise: ecg (2), blood (3)" in terminal.shown
     assert "0 left of 6; 6 spent" in terminal.shown
