@@ -199,7 +199,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 "probability": advice.probabilities[rows, predicted].astype(np.float64),
                 "low": advice.low[rows, predicted].astype(np.float64),
                 "high": advice.high[rows, predicted].astype(np.float64),
-                "right_at_end": np.where(stops, np.nan, advice.right_at_end[rows, action]),
+                "right_at_end": np.where(stops, np.nan, advice.right_at_end[rows, action].astype(np.float64)),
                 "then": pd.Series(names[advice.then], dtype="object"),
             }
         )
