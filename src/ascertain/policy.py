@@ -1,6 +1,7 @@
 """Policies, which methods fit: they score every choice from the observed features of a row."""
 
 import abc
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
@@ -48,3 +49,20 @@ class Policy(eqx.Module):
         """Return the policy for another budget; by default the same for all."""
         del budget
         return self
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A policy that also says what it expects once the budget is spent."""
+
+    def outlook(
+        self,
+        x: Float[Array, "instances features"],
+        observed: Bool[Array, "instances features"],
+        acquired: Bool[Array, "instances actions"],
+        available: Bool[Array, "instances actions"],
+    ) -> Float[Array, "instances actions"]:
+        """The probability that the last prediction is right, if an action is taken now and the best follow.
+
+        Takes what a policy takes, for the policy's budget.
+        """

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._consultation import Consultation
-from ascertain.practice._consult import Session, read_case
+from ascertain.estimator._consultation import Ahead, Consultation
+from ascertain.practice._consult import Session, ahead_text, read_case
 
 from ..fitted import BUDGET, fitted
+from ..foresight import with_foresight
 
 
 class Terminal:
@@ -62,7 +64,7 @@ def test_a_whole_case_from_known_columns_to_the_budget() -> None:
     answer = end.answer()
     assert (answer.spent, answer.left) == (BUDGET, 0)
     assert answer.prediction == "yes"  # both blood values are high
-    assert "Measure next: [b]mi, cost 1; expected to tell" in terminal.shown  # not taken for markup
+    assert "Measure next: [b]mi, cost 1; by itself expected to tell" in terminal.shown  # not taken for markup
     assert "Measure next: blood (iron, tibc), cost 3" in terminal.shown
     assert "Otherwise: ecg (2), blood (3)" in terminal.shown
     assert "0 left of 6; 6 spent" in terminal.shown
@@ -91,6 +93,30 @@ def test_nothing_is_lost_by_a_mistake() -> None:
     assert "'much' cannot be used: 'ecg' takes a number" in terminal.shown
     assert "there is no column 'ecgg'; did you mean 'ecg'?" in terminal.shown
     assert "there is no column 'pian'; did you mean 'pain'?" in terminal.shown
+
+
+def test_it_says_what_most_likely_follows_and_how_often_it_is_right_in_the_end() -> None:
+    foreseeing = Consultation(with_foresight(advisor(), "pain=none"))
+    _, terminal = typed("", "", "0.5", "-1", case=foreseeing)
+    assert "by itself expected to tell" in terminal.shown
+    # The stub expects 7/8, 6/7 and 4/5 with 6, 5 and 3 left.
+    for told in (
+        "Then most likely ecg. Right in 88 of 100 such cases once the budget of 6 is spent.",
+        "Then most likely blood. Right in 86 of 100 such cases once the budget of 6 is spent.",
+        "Then stop. Right in 80 of 100 such cases once the budget of 6 is spent.",
+    ):
+        assert told in terminal.shown
+    _, terminal = typed("", "")
+    assert "Then " not in terminal.shown  # other policies do not look ahead
+
+
+def test_what_is_not_certain_is_not_called_so() -> None:
+    assert "Then stop (60%). Right in 99 of 100" in ahead(Ahead(0.999, None, 0.6))
+    assert "Then most likely [x] (41%). Right in 51 of 100" in ahead(Ahead(0.51, "[x]", 0.41))
+
+
+def ahead(expected: Ahead) -> str:
+    return Text.from_markup(ahead_text(expected, 5.0)).plain
 
 
 @pytest.mark.parametrize("line", ["pain=strong", "pain: STRONG", "Pain = strong", "  pain =strong"])

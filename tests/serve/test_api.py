@@ -57,6 +57,20 @@ def test_advice_is_what_the_consultation_says(client: Client, advisor: Advisor) 
     assert found["course"][0] == pytest.approx(Consultation(advisor).answer().probabilities, abs=1e-6)
 
 
+def test_a_policy_that_looks_ahead_says_what_it_expects(
+    client: Client, foreseeing_client: Client, foreseeing: Advisor
+) -> None:
+    found = foreseeing_client.advise({}).json()["ahead"]
+    assert found == vars(Consultation(foreseeing).answer().ahead)
+    assert found["right_at_end"] == pytest.approx(13 / 14)  # as 12 are left
+    assert found["then"] in ("ecg", "__proto__")  # the next one, or the last one
+    assert 0.5 <= found["then_share"] < 1
+    last = foreseeing_client.advise({"budget": 2}).json()
+    assert (last["recommended"], last["ahead"]["then"], last["ahead"]["then_share"]) == ("pressure", None, 1)
+    assert foreseeing_client.advise({"budget": 0}).json()["ahead"] is None
+    assert client.advise({}).json()["ahead"] is None
+
+
 def test_one_program_says_what_two_say(advisor: Advisor) -> None:
     consultation = Consultation(advisor).enter({"age": 50, "systolic": 120})
     x, available = advisor.encoding.transform(consultation._row())

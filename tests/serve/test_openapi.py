@@ -65,3 +65,11 @@ def test_answers_are_as_described(
 
     fuzz()
     assert expected <= set(seen)
+
+
+def test_what_is_expected_in_the_end_is_as_described(foreseeing_client: Client) -> None:
+    document = foreseeing_client.send("GET", "/api/openapi.json").json()
+    operation = schemathesis.openapi.from_dict(document)["/api/advice"]["POST"]
+    for body in ({}, {"budget": 2}, {"budget": 0}):
+        case = operation.Case(body=body, media_type="application/json")
+        case.call_and_validate(base_url=foreseeing_client.url, checks=CHECKS)

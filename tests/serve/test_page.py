@@ -73,6 +73,32 @@ def test_a_case_by_keyboard(browser: Browser, page: Page, advisor: Advisor) -> N
     assert browser.complaints() == []
 
 
+def test_what_is_expected_in_the_end_stands_beside_what_a_measurement_tells(
+    browser: Browser, foreseeing_client: Client
+) -> None:
+    page = browser.open(foreseeing_client.url)
+    page.wait_for_selector("#recommendation .ahead")
+    ahead = foreseeing_client.advise({}).json()["ahead"]
+    assert "by itself expected to give" in page.inner_text("#recommendation .soft")
+    assert page.inner_text("#recommendation .ahead") == (
+        f"Then most likely {ahead['then']} ({ahead['then_share']:.0%}). "
+        "Right in 93 of 100 such cases once the budget of 12 is spent."
+    )
+    page.press("#next-form button[type=button]", "Enter")  # the pressure cannot be measured
+    wait_for_steps(page, 1)
+    assert page.text_content("#recommendation .ahead strong") == EVIL  # and it is no markup
+    assert page.evaluate("window.hacked === undefined")
+    field(page, "more", "Budget for this case").fill("1")
+    page.keyboard.press("Enter")
+    expect(page.locator("#recommendation .ahead")).to_have_text(
+        "Then stop. Right in 67 of 100 such cases once the budget of 1 is spent."
+    )
+    field(page, "more", "Budget for this case").fill("0")
+    page.keyboard.press("Enter")
+    expect(page.locator("#recommendation .ahead")).to_have_count(0)
+    assert browser.complaints() == []
+
+
 def test_a_step_can_be_taken_back_and_the_case_taken_home(browser: Browser, page: Page) -> None:
     field(page, "more", EVIL).focus()
     page.keyboard.insert_text("0.5")

@@ -1,5 +1,6 @@
 """A fitted policy, predictor and restorer: what to measure next, and what to predict meanwhile."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,12 +14,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import choose
 from ascertain.methods._registry import State
-from ascertain.policy import Policy
+from ascertain.policy import LooksAhead, Policy
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.restoration import Restorer, label_free, restore
-from ascertain.tables._encoding import Encoding
+from ascertain.tables._encoding import Discrete, Encoding
 
 COMPLETIONS = 32  # draws of a row's unknown features
 # Rows are predicted in blocks of a fixed size, so that a row's numbers do not depend on the other rows.
@@ -35,6 +36,10 @@ class Advice(NamedTuple):
     probabilities: Float[np.ndarray, "rows classes"]  # predicted now
     low: Float[np.ndarray, "rows classes"]  # the 5% and 95% quantiles over completions of the row
     high: Float[np.ndarray, "rows classes"]
+    # Of policies that look ahead; the others have NaN and -1.
+    right_at_end: Float[np.ndarray, "rows actions"]  # the probability, after each legal action
+    then: Int[np.ndarray, " rows"]  # the action that most likely follows the recommended one; -1: none
+    then_share: Float[np.ndarray, " rows"]  # of the completions of the row, in which that follows
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,11 @@ class Advisor:
     protocol: Protocol = PAPER
 
     @cached_property
-    def _parts(self) -> tuple[Policy, Problem, Calibrated, Restorer]:
-        return self.policy, self.problem.without_names(), self.predictor, label_free(self.restorer)
+    def _parts(self) -> "_Parts":
+        restorer = label_free(self.restorer)
+        return _Parts(
+            self.policy, self.problem.without_names(), self.predictor, restorer, self.encoding.discrete
+        )
 
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
@@ -147,9 +155,49 @@ def _predict(predictor: Calibrated, x: Any, available: Any) -> Array:
     return predictor(x, available)
 
 
+class _Parts(NamedTuple):
+    """What programs take of an advisor."""
+
+    policy: Policy
+    problem: Problem
+    predictor: Calibrated
+    restorer: Restorer
+    discrete: Discrete
+
+
+class _Rows(NamedTuple):
+    """Rows in the middle of their acquisition."""
+
+    x: Float[Array, "rows features"]
+    available: Bool[Array, "rows features"]
+    acquired: Bool[Array, "rows actions"]
+    spent: Float[Array, " rows"]
+    closed: Bool[Array, "rows actions"]
+
+    @property
+    def open(self) -> Bool[Array, "rows actions"]:
+        return ~self.acquired & ~self.closed
+
+    def legal(self, problem: Problem) -> Bool[Array, "rows actions"]:
+        return problem.affordable(self.acquired, self.spent) & self.open
+
+    def after(self, problem: Problem, action: Int[Array, " rows"], values: Array) -> "_Rows":
+        """The rows once an action has revealed its features, which have these values."""
+        available = self.available | problem.reveals[action]
+        price = jnp.take_along_axis(problem.prices(self.acquired), action[:, None], axis=1)[:, 0]
+        return _Rows(
+            jnp.where(self.available, self.x, jnp.where(available, values, 0.0)),
+            available,
+            problem.readable(available),
+            self.spent + price,
+            self.closed,
+        )
+
+
 @eqx.filter_jit
 def _advise(parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any) -> Any:
-    return _advice(parts, _drawn(parts, x, available), x, available, acquired, spent, closed)
+    rows = _Rows(x, available, acquired, spent, closed)
+    return _advice(parts, _drawn(parts, x, available), rows)
 
 
 @eqx.filter_jit
@@ -160,28 +208,78 @@ def _benefits(parts: Any, x: Any, available: Any) -> Float[Array, " actions"]:
 @eqx.filter_jit
 def _consult(parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any) -> Any:
     drawn = _drawn(parts, x, available)
-    advice = _advice(parts, drawn, x, available, acquired, spent, closed)
+    advice = _advice(parts, drawn, _Rows(x, available, acquired, spent, closed))
     return advice, _information(parts, drawn, available)
 
 
-def _advice(
-    parts: Any, drawn: Array, x: Array, available: Array, acquired: Array, spent: Array, closed: Array
-) -> tuple[Array, ...]:
-    policy, problem, predictor, _ = parts
-    legal = problem.affordable(acquired, spent) & ~acquired & ~closed
-    scores = policy(x, available, acquired, ~acquired & ~closed, key=jr.key(0))
-    everything = jnp.ones_like(available)
+def _advice(parts: _Parts, drawn: Float[Array, "draws rows features"], rows: _Rows) -> tuple[Array, ...]:
+    policy, problem, predictor = parts.policy, parts.problem, parts.predictor
+    legal = rows.legal(problem)
+    scores = _ask(_scores, policy, problem, rows)
+    everything = jnp.ones_like(rows.available)
     possible = jax.lax.map(lambda each: predictor(each, everything), drawn)
     low, high = jnp.quantile(possible, jnp.array([0.05, 0.95]), axis=0)
-    probabilities = predictor(x, available)
-    return choose(scores, legal), scores[:, 1:], legal, probabilities, low, high
+    probabilities = predictor(rows.x, rows.available)
+    choice = choose(scores, legal)
+    right = jnp.where(legal, _ask(_outlook, policy, problem, rows), jnp.nan)
+    then = _continuation(parts, drawn, rows, choice)
+    return choice, scores[:, 1:], legal, probabilities, low, high, right, *then
+
+
+def _ask(
+    question: Callable[..., Array], policy: Policy, problem: Problem, rows: _Rows
+) -> Float[Array, "rows answers"]:
+    """Ask a policy about rows; one that plans for a budget plans for what is really left of each row's."""
+    seen = rows.x, rows.available, rows.acquired, rows.open
+    if policy.at(problem.budget) is policy:
+        return question(policy, *seen)
+    # Policies take it that what is acquired was paid for at its price, and nothing else.
+    budgets = problem.budget + (problem.total_cost(rows.acquired) - rows.spent)
+
+    def one(budget: Array, *row: Array) -> Array:
+        return question(policy.at(budget), *(each[None] for each in row))[0]
+
+    return jax.vmap(one)(budgets, *seen)
+
+
+def _scores(policy: Policy, *seen: Array) -> Float[Array, "rows choices"]:
+    return policy(*seen, key=jr.key(0))
+
+
+def _outlook(policy: Policy, *seen: Array) -> Float[Array, "rows actions"]:
+    return policy.outlook(*seen) if isinstance(policy, LooksAhead) else jnp.full_like(seen[2], jnp.nan, float)
+
+
+def _continuation(
+    parts: _Parts, drawn: Float[Array, "draws rows features"], rows: _Rows, choice: Int[Array, " rows"]
+) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
+    """What most likely follows a choice, and in which share of the completions; -1: nothing does."""
+    policy, problem = parts.policy, parts.problem
+    if not isinstance(policy, LooksAhead):
+        return jnp.full_like(choice, -1), jnp.full(choice.shape, jnp.nan)
+
+    def following(values: Float[Array, "rows features"]) -> Int[Array, " rows"]:
+        after = rows.after(problem, jnp.maximum(choice - 1, 0), _nearest(parts.discrete, values))
+        found = choose(_ask(_scores, policy, problem, after), after.legal(problem))
+        return jnp.where(choice == 0, 0, found)
+
+    shares = jax.nn.one_hot(jax.vmap(following)(drawn), problem.n_actions + 1).mean(axis=0)
+    return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1)
+
+
+def _nearest(discrete: Discrete, x: Float[Array, "rows features"]) -> Float[Array, "rows features"]:
+    """Turn draws of categories and booleans, which may lie between them, into what was likely meant."""
+    raw = x * discrete.scale[None] + discrete.mean[None]
+    largest = jax.ops.segment_max(raw.T, discrete.column, num_segments=x.shape[1]).T[:, discrete.column]
+    chosen = raw >= jnp.maximum(largest, discrete.threshold[None])
+    return jnp.where(discrete.is_discrete[None], (chosen - discrete.mean[None]) / discrete.scale[None], x)
 
 
 def _information(
-    parts: Any, drawn: Float[Array, "draws 1 features"], available: Bool[Array, "1 features"]
+    parts: _Parts, drawn: Float[Array, "draws 1 features"], available: Bool[Array, "1 features"]
 ) -> Float[Array, " actions"]:
     """Mutual information of each action's features and the class of one row, in bits."""
-    _, problem, predictor, _ = parts
+    problem, predictor = parts.problem, parts.predictor
     draws = drawn[:, 0]
     shown = jnp.broadcast_to((available | problem.reveals)[:, None], (problem.n_actions, *draws.shape))
     rows = jnp.where(shown, draws[None], 0.0)
@@ -190,9 +288,8 @@ def _information(
     return _entropy(after.mean(axis=1)) - _entropy(after).mean(axis=1)
 
 
-def _drawn(parts: Any, x: Array, available: Array) -> Float[Array, "draws rows features"]:
-    _, problem, _, restorer = parts
-    return _completions(jr.key(0), restorer, problem, x, available)
+def _drawn(parts: _Parts, x: Array, available: Array) -> Float[Array, "draws rows features"]:
+    return _completions(jr.key(0), parts.restorer, parts.problem, x, available)
 
 
 def _completions(

@@ -175,14 +175,17 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         advice
             A row for each row: `action` (None: to stop), its `cost` and `score`, `why` it is to stop
             ("policy", "budget" or "nothing left"), the `prediction` now, its `probability`, and the range of
-            this probability (`low`, `high`: 90%) over completions of the row.
+            this probability (`low`, `high`: 90%) over completions of the row. Policies that look ahead
+            (`"planner"`) also say what they expect along the best continuation: `right_at_end`, the
+            probability that the prediction is right once the budget is spent, calibrated on held-out rows
+            (else NaN), and `then`, the action that most likely follows (None: none).
         """
         advisor = self._advisor()
         x, available = self._read(X)
         advice = advisor.advise(x, available, _amounts(spent, len(x)))
         stops, rows = advice.choice == 0, np.arange(len(x))
         action = np.maximum(advice.choice - 1, 0)
-        names = np.array(advisor.encoding.action_names, object)
+        names = np.array((*advisor.encoding.action_names, None), object)  # -1: none
         left = ~advisor.acquired(available).all(axis=1)
         why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
         predicted = advice.probabilities.argmax(axis=1)
@@ -196,6 +199,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 "probability": advice.probabilities[rows, predicted].astype(np.float64),
                 "low": advice.low[rows, predicted].astype(np.float64),
                 "high": advice.high[rows, predicted].astype(np.float64),
+                "right_at_end": np.where(stops, np.nan, advice.right_at_end[rows, action].astype(np.float64)),
+                "then": pd.Series(names[advice.then], dtype="object"),
             }
         )
         return found.set_axis(_index(X, len(x)), axis=0)

@@ -15,7 +15,7 @@ from ascertain._core.checks import spending_limit
 from ascertain._core.frames import value_name
 from ascertain._core.json import Strict, first_finding
 from ascertain.errors import InputError, did_you_mean
-from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._advisor import Advice, Advisor
 from ascertain.tables._columns import LARGEST
 from ascertain.tables._encoding import Action
 
@@ -44,11 +44,21 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What a policy that looks ahead expects after the recommended action."""
+
+    right_at_end: float  # the probability that the prediction is right once the budget is spent
+    then: str | None  # the action that most likely follows; None: to stop
+    then_share: float  # the probability that this follows
+
+
+@dataclass(frozen=True)
 class Answer:
     """The recommendation and the prediction at one step of a consultation."""
 
     recommended: str | None  # an action; None: to stop
     why: str | None  # the reason to stop: "policy", "budget" or "nothing left"
+    ahead: Ahead | None  # None: to stop, or the policy does not look ahead
     options: tuple[Option, ...]  # the best first
     prediction: str
     probabilities: dict[str, float]
@@ -149,6 +159,7 @@ class Consultation:
         return Answer(
             recommended=None if choice == 0 else encoding.action_names[choice - 1],
             why=why,
+            ahead=self._ahead(advice),
             options=tuple(
                 sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
             ),
@@ -184,6 +195,16 @@ class Consultation:
                 found = found.skip(entry.skipped)
             found = found.enter(entry.values)
         return found
+
+    def _ahead(self, advice: Advice) -> Ahead | None:
+        choice, then = int(advice.choice[0]), int(advice.then[0])
+        if choice == 0 or np.isnan(advice.right_at_end[0, choice - 1]):
+            return None
+        return Ahead(
+            right_at_end=float(advice.right_at_end[0, choice - 1]),
+            then=None if then < 0 else self.advisor.encoding.action_names[then],
+            then_share=float(advice.then_share[0]),
+        )
 
     def _with(self, entry: Entry) -> "Consultation":
         return replace(self, entries=(*self.entries, entry))

@@ -16,7 +16,7 @@ from ascertain._core.files import replacing
 from ascertain._core.frames import value_name
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._consultation import Answer, Consultation, Option, Value
+from ascertain.estimator._consultation import Ahead, Answer, Consultation, Option, Value
 from ascertain.tables._columns import Column
 
 Ask = Callable[[str], str]  # returns the line that answers a prompt; EOFError at the end of all lines
@@ -237,8 +237,10 @@ class Session:
         panel = "" if option.columns == (option.action,) else f" [dim]({escape(names)})[/]"
         self._print(
             f"[bold green]Measure next:[/] [bold]{escape(option.action)}[/]{panel}, cost {option.cost:g}; "
-            f"expected to tell {option.benefit:.3f} bits about the class"
+            f"by itself expected to tell {option.benefit:.3f} bits about the class"
         )
+        if answer.ahead is not None:
+            self._print(ahead_text(answer.ahead, answer.budget))
         others = [each for each in answer.options if each.affordable and not each.skipped and each != option]
         if others:
             shown = ", ".join(f"{each.action} ({each.cost:g})" for each in others[:_RUNNERS_UP])
@@ -283,6 +285,15 @@ def prediction_text(answer: Answer) -> str:
         texts.append(f"[bold]{text}[/]" if place == 0 else text)
     # Of two classes the second follows from the first.
     return texts[0] if len(likeliest) == 2 else "\n".join(texts)
+
+
+def ahead_text(ahead: Ahead, budget: float) -> str:
+    """Write what most likely follows, and how often the prediction is right in the end."""
+    then = "stop" if ahead.then is None else f"most likely [bold]{escape(ahead.then)}[/]"
+    share = f" [dim]({ahead.then_share:.0%})[/]" if ahead.then_share < 1 else ""
+    # Nothing is certain, however it is rounded.
+    right = min(round(100 * ahead.right_at_end), 99)
+    return f"Then {then}{share}. Right in {right} of 100 such cases once the budget of {budget:g} is spent."
 
 
 def _recommended(answer: Answer) -> Option | None:

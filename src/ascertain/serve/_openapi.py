@@ -77,7 +77,8 @@ def _schemas(model: ModelReply) -> dict[str, Any]:
     }
     entry["skipped"] |= {"enum": [*actions, None], "description": "an action that cannot be taken now"}
     schemas["OptionReply"]["properties"]["action"]["enum"] = actions
-    answer["recommended"]["enum"] = [*actions, None]
+    for action in (answer["recommended"], schemas["AheadReply"]["properties"]["then"]):
+        action["enum"] = [*actions, None]
     answer["prediction"]["enum"] = classes
     for by_class in (answer["probabilities"], answer["ranges"], answer["course"]["items"]):
         by_class |= {"required": classes, "propertyNames": {"enum": classes}}

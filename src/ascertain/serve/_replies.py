@@ -76,11 +76,24 @@ class OptionReply(Reply):
     skipped: bool
 
 
+class AheadReply(Reply):
+    """What the policy expects after the recommended action."""
+
+    right_at_end: Share = Field(
+        description="the probability that the prediction is right once the budget is spent"
+    )
+    then: str | None = Field(description="the action that most likely follows; null: stop")
+    then_share: Share = Field(description="the probability that this follows")
+
+
 class AnswerReply(Reply):
     """What to measure next for a case, and what to predict."""
 
     recommended: str | None = Field(description="an action; null: stop")
     why: Literal["policy", "budget", "nothing left"] | None = Field(description="the reason to stop")
+    ahead: AheadReply | None = Field(
+        description="along the best continuation; null: stop, or the policy does not look ahead"
+    )
     options: tuple[OptionReply, ...] = Field(description="the best first")
     prediction: str
     probabilities: dict[str, Share]

@@ -212,10 +212,11 @@
     line.append("Measure ", make("strong", option.action));
     const parts = [`costs ${amount(option.cost)} of the ${amount(answer.left)} left`];
     const bits = option.benefit < 0.005 ? "less than 0.01" : option.benefit.toFixed(2);
-    parts.push(`expected to give ${bits} bits of information about the class`);
+    parts.push(`by itself expected to give ${bits} bits of information about the class`);
     if (option.columns.length > 1) parts.unshift(`a panel of ${option.columns.join(", ")}`);
     const sentence = `${parts.join("; ")}.`;
     box.replaceChildren(line, make("p", sentence[0].toUpperCase() + sentence.slice(1), "soft"));
+    if (answer.ahead) box.append(aheadLine());
     const submit = make("button", "Enter the result", "main");
     const later = make("button", "Cannot be measured: skip");
     later.type = "button";
@@ -223,6 +224,18 @@
     const buttons = make("div", undefined, "buttons");
     buttons.append(submit, later);
     form.replaceChildren(fields(option.columns.map((name) => columns.get(name)), "next"), buttons);
+  }
+
+  /** What most likely follows, and how often the prediction is right in the end. */
+  function aheadLine() {
+    const { then, then_share: share, right_at_end: right } = answer.ahead;
+    const line = make("p", then === null ? "Then stop" : "Then most likely ", "ahead");
+    if (then !== null) line.append(make("strong", then));
+    if (share < 1) line.append(` (${(100 * share).toFixed(0)}%)`);
+    // Nothing is certain, however it is rounded.
+    const cases = Math.min(Math.round(100 * right), 99);
+    line.append(`. Right in ${cases} of 100 such cases once the budget of ${amount(answer.budget)} is spent.`);
+    return line;
   }
 
   function showPrediction() {

@@ -8,11 +8,11 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Float32, Float64
+from jaxtyping import Bool, Float, Float32, Float64, Int
 
 from ascertain._core.checks import check_costs, check_names, check_numbers
 from ascertain._core.frames import as_pandas, listed
@@ -32,6 +32,17 @@ class Action:
     name: str
     columns: tuple[str, ...]
     price: float
+
+
+class Discrete(NamedTuple):
+    """What it takes to find the nearest value that a category or a boolean can have, by feature."""
+
+    is_discrete: Bool[np.ndarray, " features"]
+    column: Int[np.ndarray, " features"]
+    # In its own units: a feature is 1 if it is at least this, and the largest of its column.
+    threshold: Float64[np.ndarray, " features"]
+    mean: Float64[np.ndarray, " features"]
+    scale: Float64[np.ndarray, " features"]
 
 
 class _Record(Strict):
@@ -189,6 +200,18 @@ class Encoding:
         names = {"action_names": self.action_names, "feature_names": self.feature_names}
         amount = prices.sum() if budget is None else budget
         return Problem(np.array(reveals), prices, amount, len(class_names), **names, class_names=class_names)
+
+    @cached_property
+    def discrete(self) -> Discrete:
+        """Which features are 0 or 1 in their own units: those of categories and booleans."""
+        kinds = np.array([self._by_name[name].kind for name in self._owners])
+        place = {column.name: place for place, column in enumerate(self.columns)}
+        return Discrete(
+            np.isin(kinds, ("category", "boolean")),
+            np.array([place[name] for name in self._owners]),
+            np.where(kinds == "category", -np.inf, 0.5),
+            *self._moments,
+        )
 
     def parse(self, column: str, text: str) -> float | bool | str:
         """Read a value that a person typed: a number, yes or no, or a category in capitals or not."""
