@@ -186,6 +186,9 @@ class Table(eqx.Module):
         are set to zero, whatever they held.
     n_classes
         The number of classes, at least two; by default one more than the largest label.
+    ids
+        The instance that each row shows, as a number; by default every row is an instance of its own. Rows
+        with the same number, such as repetitions, are kept together where rows are held out.
 
     Examples
     --------
@@ -199,9 +202,16 @@ class Table(eqx.Module):
     y: Int[Array, " instances"]
     available: Bool[Array, "instances features"]
     n_classes: int = eqx.field(static=True)
+    ids: Int[Array, " instances"]
 
     def __init__(
-        self, x: ArrayLike, y: ArrayLike, available: ArrayLike | None = None, *, n_classes: int | None = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        available: ArrayLike | None = None,
+        *,
+        n_classes: int | None = None,
+        ids: ArrayLike | None = None,
     ):
         values = check_numbers("x", x, ndim=2)
         if 0 in values.shape:
@@ -222,6 +232,10 @@ class Table(eqx.Module):
         self.y = jnp.asarray(labels, jnp.int32)
         self.available = jnp.asarray(present)
         self.n_classes = n_classes if n_classes is not None else max(2, int(labels.max()) + 1)
+        numbers = np.arange(len(values)) if ids is None else np.asarray(ids)
+        if numbers.shape != (len(values),) or numbers.dtype.kind not in "iu":
+            raise InputError(f"ids must be {len(values)} whole numbers, one for each row")
+        self.ids = jnp.asarray(numbers, jnp.int32)
 
     def take(self, rows: Int[Array, " taken"]) -> "Table":
         """Select instances by number."""

@@ -296,9 +296,8 @@ def _completions(
     key: PRNGKeyArray, restorer: Restorer, problem: Problem, x: Array, available: Array
 ) -> Float[Array, "draws rows features"]:
     table = Table(np.zeros((1, problem.n_features)), [0], n_classes=problem.n_classes)
-    rows = eqx.tree_at(
-        lambda t: (t.x, t.y, t.available), table, (x, jnp.zeros(x.shape[0], jnp.int32), available)
-    )
+    numbers = jnp.zeros(x.shape[0], jnp.int32)
+    rows = eqx.tree_at(lambda t: (t.x, t.y, t.available, t.ids), table, (x, numbers, available, numbers))
     return jax.vmap(lambda key: restore(key, restorer, rows).x)(jr.split(key, COMPLETIONS))
 
 

@@ -107,7 +107,7 @@ class TrainingRows:
 
         def table(rows: np.ndarray, least: int) -> Table:
             repeated = np.resize(rng.permutation(rows), max(least, round_up(len(rows), digits=5)))
-            return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes)
+            return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes, ids=repeated)
 
         return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid)
 

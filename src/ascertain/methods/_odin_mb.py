@@ -87,12 +87,13 @@ def with_generated(key: PRNGKeyArray, vae: pvae.PVAE, table: Table, settings: Se
     y = jr.categorical(labelling, logits) if drawn else jnp.argmax(logits, axis=1)
     x = vae.decoder(code)
     longer: Table = eqx.tree_at(
-        lambda t: (t.x, t.y, t.available),
+        lambda t: (t.x, t.y, t.available, t.ids),
         table,
         (
             jnp.concatenate([table.x, x]),
             jnp.concatenate([table.y, y.astype(table.y.dtype)]),
             jnp.concatenate([table.available, jnp.ones(x.shape, bool)]),
+            jnp.concatenate([table.ids, jnp.max(table.ids) + 1 + jnp.arange(n_rows)]),
         ),
     )
     return longer

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.compilation import replicated
 from ascertain._core.effort import Effort
@@ -38,12 +38,11 @@ Tree = TypeVar("Tree")
 _BUDGET_SHARES = (1.0, 0.5, 0.25)  # of the budget, at which checkpoints are compared
 _LEVELS = 12  # budgets to choose from where money has a price
 _TINY = 1e-12  # added to probabilities before the logarithm
-_RIGHT_WEIGHT = 0.1  # of the error of "right at the end" against that of the gain
+_RIGHT_WEIGHT = 0.3  # of the error of "right at the end" against that of the gain
 _COPIES = 4  # of a validation row, to calibrate
 _LARGEST_WEIGHT = 10.0  # of a row, against the mean
 _PROPENSITY_UPDATES, _PROPENSITY_BATCH = 500, 512
 _PROPENSITY_RATE, _PROPENSITY_PENALTY = 0.05, 1e-3
-_MIX_COLUMN = 0x9E3779B9  # tells the columns of a row apart when it is hashed
 
 
 _PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=40, patience=5)
@@ -88,11 +87,11 @@ class Settings:
         )
 
 
-class Values(NamedTuple):
+class _Values(NamedTuple):
     """What an action leads to, if the best ones follow until the budget is spent."""
 
     gain: Float[Array, "*batch actions"]  # the expected rise of the utility
-    right: Float[Array, "*batch actions"]  # the probability that the last prediction is right
+    right: Float[Array, "*batch actions"]  # the log-odds that the last prediction is right
 
 
 class Planner(Policy):
@@ -118,7 +117,7 @@ class Planner(Policy):
     ) -> Float[Array, "instances choices"]:
         """Score by the expected gain; where money has a price, less the price of the best budget for it."""
         del key
-        view = View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
+        view = _View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
         if not self.may_stop:
             gain = self._affordable_gain(view, self.problem.total_cost(acquired))
             return jnp.concatenate([jnp.full_like(gain[:, :1], -jnp.inf), gain], axis=1)
@@ -147,10 +146,10 @@ class Planner(Policy):
         available: Bool[Array, "instances actions"],
     ) -> Float[Array, "instances actions"]:
         """The probability that the prediction is right once the budget is spent, after each action now."""
-        view = View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
-        right = self.values(self.networks, view, self.problem.total_cost(acquired)).right
+        view = _View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
+        logit = self.values(self.networks, view, self.problem.total_cost(acquired)).right
         slope, shift = self.slope_and_shift
-        return jax.nn.sigmoid(slope * _logit(right) + shift)
+        return jax.nn.sigmoid(slope * logit + shift)
 
     def belief(
         self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
@@ -159,18 +158,20 @@ class Planner(Policy):
         logits = replicated(lambda network: network(mask_inputs(x, observed)))(self.predictors)
         return jnp.mean(jax.nn.softmax(logits), axis=0)
 
-    def values(self, networks: tuple[MLP, ...], view: "View", spent: Float[Array, "*batch"]) -> Values:
+    def values(self, networks: tuple[MLP, ...], view: "_View", spent: Float[Array, "*batch"]) -> _Values:
         """The mean values of networks."""
         inputs = self._inputs(view, spent)
         both = jnp.mean(jnp.stack([network(inputs) for network in networks]), axis=0)
-        return Values(both[..., : self.problem.n_actions], both[..., self.problem.n_actions :])
+        return _Values(both[..., : self.problem.n_actions], both[..., self.problem.n_actions :])
 
-    def _affordable_gain(self, view: "View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch actions"]:
+    def _affordable_gain(
+        self, view: "_View", spent: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch actions"]:
         # Under protocols that leave the budget to the policy, an unaffordable choice would end the episode.
         affordable = self.problem.affordable(view.acquired, spent)
         return jnp.where(affordable, self.values(self.networks, view, spent).gain, LOWEST)
 
-    def _inputs(self, view: "View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
+    def _inputs(self, view: "_View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
         left = jnp.clip((self.problem.budget - spent) / jnp.maximum(self.longest, _TINY), 0.0, 1.0)
         payable = self.problem.affordable(view.acquired, spent) & ~view.acquired
         parts = [mask_inputs(view.x, view.observed), left[..., None], payable, view.belief]
@@ -179,7 +180,7 @@ class Planner(Policy):
         return jnp.concatenate([part.astype(view.x.dtype) for part in parts], axis=-1)
 
 
-class View(NamedTuple):
+class _View(NamedTuple):
     """What the planner sees of rows."""
 
     x: Float[Array, "*batch features"]
@@ -189,7 +190,7 @@ class View(NamedTuple):
     belief: Float[Array, "*batch classes"]
 
 
-class Slots(NamedTuple):
+class _Slots(NamedTuple):
     """Episodes in progress. Some begin with acquired actions that were not paid for, to see more states."""
 
     row: Int[Array, "*folds slots"]
@@ -201,7 +202,7 @@ class _Progress(NamedTuple):
     networks: tuple[MLP, ...]
     optimiser: Any
     average: tuple[MLP, ...]
-    slots: Slots
+    slots: _Slots
     best: tuple[MLP, ...]
     best_utility: Float[Array, ""]
     update: Int[Array, ""]
@@ -224,12 +225,8 @@ def pretrain(
 
 
 def row_folds(table: Table, folds: int) -> Int[Array, " rows"]:
-    """Assign rows to folds by their content, so that a row and its repetition are in the same one."""
-    measured = jnp.where(table.available, table.x, 0.0)
-    bits = jax.lax.bitcast_convert_type(measured, jnp.uint32)
-    columns = jnp.arange(1, bits.shape[1] + 1, dtype=jnp.uint32) * jnp.uint32(_MIX_COLUMN)
-    hashed: UInt32[Array, " rows"] = jnp.sum(mix(bits + columns[None]), axis=1, dtype=jnp.uint32)
-    return (mix(hashed + table.y.astype(jnp.uint32)) % folds).astype(jnp.int32)
+    """Assign instances to folds, as good as at random; rows of the same instance are in the same one."""
+    return (mix(table.ids.astype(jnp.uint32)) % folds).astype(jnp.int32)
 
 
 def _fit_predictor(
@@ -321,13 +318,13 @@ def fit(
         state,
         False,
     )
-    planning = Planning(training, policy, train, valid, settings)
+    planning = _Planning(training, policy, train, valid, settings)
     best = planning.run(training)
     fitted = eqx.tree_at(lambda p: p.networks, policy, best)
     return _calibrated(calibrating, fitted, predictor, planning.valid, planning.n_steps)
 
 
-class Planning(eqx.Module):
+class _Planning(eqx.Module):
     """Value iteration on the rows of a training table."""
 
     policy: Planner  # with its first networks
@@ -371,22 +368,23 @@ class Planning(eqx.Module):
         def one_round(progress: _Progress) -> _Progress:
             keys = jr.split(jr.fold_in(key, settings.folds + progress.update), settings.updates_per_round)
             progress, _ = jax.lax.scan(lambda p, k: (self._update(k, p, adam), None), progress, keys)
+            if settings.direct:
+                return progress
             utility = self._validate(progress.average)
             better = utility > progress.best_utility
+            # Among equals the newest: its plans are the same, and its values have learned longer.
             return progress._replace(
-                best=_where(better, progress.average, progress.best),
-                best_utility=jnp.where(better, utility, progress.best_utility),
+                best=_where(utility >= progress.best_utility, progress.average, progress.best),
+                best_utility=jnp.maximum(utility, progress.best_utility),
                 waited=jnp.where(better, 0, progress.waited + 1),
             )
 
         def goes_on(progress: _Progress) -> Bool[Array, ""]:
-            more = progress.update < settings.updates
-            if settings.direct:
-                return more
-            return more & ((progress.update < settings.exploring) | (progress.waited < settings.patience))
+            hopeful = (progress.update < settings.exploring) | (progress.waited < settings.patience)
+            return (progress.update < settings.updates) & hopeful
 
         last = jax.lax.while_loop(goes_on, one_round, start)
-        # Rows with holes can be followed only to what they have, which would favour plans of one step.
+        # Rows with holes can be followed only to what they have; validation would favour plans of one step.
         return last.average if settings.direct else last.best
 
     def _update(self, key: PRNGKeyArray, progress: _Progress, adam: Any) -> _Progress:
@@ -395,7 +393,7 @@ class Planning(eqx.Module):
         drawing, exploring = jr.split(key)
         fold = progress.update % settings.folds
         predictor = jax.tree.map(lambda leaf: leaf[fold], self.policy.predictors)
-        slots: Slots = jax.tree.map(lambda leaf: leaf[fold], progress.slots)
+        slots: _Slots = jax.tree.map(lambda leaf: leaf[fold], progress.slots)
         now = self._view(predictor, slots.row, slots.acquired)
         legal = self._legal(slots)
         after, target = self._look_ahead(predictor, progress.average, slots, now)
@@ -406,7 +404,8 @@ class Planning(eqx.Module):
             # Each network has its own error, so that they stay different.
             found = [self.policy.values((network,), now, slots.spent) for network in networks]
             errors = [
-                (each.gain - target.gain) ** 2 + _RIGHT_WEIGHT * (each.right - target.right) ** 2
+                (each.gain - target.gain) ** 2
+                + _RIGHT_WEIGHT * optax.sigmoid_binary_cross_entropy(each.right, target.right)
                 for each in found
             ]
             gain = jnp.mean(jnp.stack([each.gain for each in found]), axis=0)
@@ -432,13 +431,13 @@ class Planning(eqx.Module):
         )
 
     def _look_ahead(
-        self, predictor: MLP, networks: tuple[MLP, ...], slots: Slots, now: View
-    ) -> tuple[Slots, Values]:
-        """The slots after each action, and the targets of each action's values."""
+        self, predictor: MLP, networks: tuple[MLP, ...], slots: _Slots, now: _View
+    ) -> tuple[_Slots, _Values]:
+        """The slots after each action, and the targets of each action's values ("right" as a probability)."""
         problem, settings = self.policy.problem, self.settings
         row = jnp.broadcast_to(slots.row[:, None], now.acquired.shape)
         acquired = now.acquired[:, None] | jnp.eye(problem.n_actions, dtype=bool)[None]
-        after = Slots(row, acquired, slots.spent[:, None] + problem.prices(now.acquired))
+        after = _Slots(row, acquired, slots.spent[:, None] + problem.prices(now.acquired))
         view = self._view(predictor, row, acquired)
         values = self.policy.values(networks, view, after.spent)
         # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
@@ -452,20 +451,21 @@ class Planning(eqx.Module):
         before = _utility(now.belief, self.train.y[slots.row], settings.floor)[:, None]
         rise = _utility(view.belief, y, settings.floor) - before
         is_right = (jnp.argmax(view.belief, axis=-1) == y).astype(gain.dtype)
-        return after, Values(rise + jnp.where(goes_on, gain, 0.0), jnp.where(goes_on, right, is_right))
+        right = jnp.where(goes_on, jax.nn.sigmoid(right), is_right)
+        return after, _Values(rise + jnp.where(goes_on, gain, 0.0), right)
 
     def _view(
         self, predictor: MLP, row: Int[Array, "*batch"], acquired: Bool[Array, "*batch actions"]
-    ) -> View:
+    ) -> _View:
         observed = self.policy.problem.observed(acquired)
         x = jnp.where(observed, self.train.x[row], 0.0)
         belief = jax.nn.softmax(predictor(mask_inputs(x, observed)))
-        return View(x, observed, acquired, self.available[row] & ~acquired, belief)
+        return _View(x, observed, acquired, self.available[row] & ~acquired, belief)
 
-    def _payable(self, slots: Slots) -> Bool[Array, "*batch actions"]:
+    def _payable(self, slots: _Slots) -> Bool[Array, "*batch actions"]:
         return self.policy.problem.affordable(slots.acquired, slots.spent) & ~slots.acquired
 
-    def _legal(self, slots: Slots) -> Bool[Array, "*batch actions"]:
+    def _legal(self, slots: _Slots) -> Bool[Array, "*batch actions"]:
         return self._payable(slots) & self.available[slots.row]
 
     def _explore(
@@ -484,13 +484,13 @@ class Planning(eqx.Module):
         return jnp.where(uniform[:, 0] < epsilon, anything, best)
 
     def _step(
-        self, slots: Slots, after: Slots, action: Int[Array, " slots"], legal: Bool[Array, "slots actions"]
-    ) -> Slots:
+        self, slots: _Slots, after: _Slots, action: Int[Array, " slots"], legal: Bool[Array, "slots actions"]
+    ) -> _Slots:
         chosen = jax.tree.map(lambda leaf: leaf[jnp.arange(len(action)), action], after)
         stuck = ~jnp.any(legal, axis=1)
         return _where(stuck, slots, chosen)
 
-    def _draw(self, key: PRNGKeyArray, fold: Int[Array, ""]) -> Slots:
+    def _draw(self, key: PRNGKeyArray, fold: Int[Array, ""]) -> _Slots:
         """New episodes: half of them with the whole budget, half with some actions already acquired."""
         n, problem = self.settings.slots, self.policy.problem
         choosing, halving, paying, sharing, acquiring = jr.split(key, 5)
@@ -501,7 +501,7 @@ class Planning(eqx.Module):
         spent = jnp.where(whole, 0.0, jr.uniform(paying, (n,)) * problem.budget)
         share = jnp.where(some, jr.uniform(sharing, (n,)), 0.0)
         acquired = jr.uniform(acquiring, (n, problem.n_actions)) < share[:, None]
-        return Slots(row, acquired & self.available[row], spent)
+        return _Slots(row, acquired & self.available[row], spent)
 
     def _validate(self, networks: tuple[MLP, ...]) -> Float[Array, ""]:
         """The mean utility of validation rows after greedy rollouts at several budgets."""
@@ -552,44 +552,52 @@ def _calibrated(
 ) -> Planner:
     """Calibrate "right at the end" on validation rows that have everything on their way.
 
-    Each row is followed several times: random actions up to a random step, there the one whose outlook is
-    compared with the end (at random or the best one, in turn), and the best ones from there on.
+    Each row is followed several times, with the whole budget or a part of it: random actions up to a random
+    step, there the action whose outlook is compared with the end (any one, or the best), and then the best
+    ones.
     """
     problem = policy.problem
     rows = valid.take(jnp.tile(jnp.arange(len(valid.y)), _COPIES))
-    everything = rows.with_cells(rows.x, jnp.ones_like(rows.available))
-    beginning, tossing, stepping = jr.split(key, 3)
+    beginning, tossing, paying, stepping = jr.split(key, 4)
     begin = jr.randint(beginning, rows.y.shape, 0, n_steps)
-    at_random = jr.bernoulli(tossing, shape=rows.y.shape)
+    at_random, whole = jr.bernoulli(tossing, shape=(2, *rows.y.shape))
+    spent = jnp.where(whole, 0.0, jr.uniform(paying, rows.y.shape) * problem.budget)
 
-    def step(carry: tuple[Array, Array, Array], inputs: tuple[Array, PRNGKeyArray]) -> tuple[Any, None]:
-        acquired, logit, counts = carry
-        place, key = inputs
-        legal = problem.affordable(acquired) & ~acquired
-        explores = (place < begin) | ((place == begin) & at_random)
-        scores = jnp.where(
-            explores[:, None], jr.uniform(key, legal.shape), _scores(policy, everything, acquired)
-        )
-        taken = _best(scores, legal)
+    def see(acquired: Bool[Array, "rows actions"]) -> _View:
         observed = problem.observed(acquired)
         x = jnp.where(observed, rows.x, 0.0)
-        of_actions = policy.outlook(x, observed, acquired, jnp.ones_like(acquired))
+        return _View(x, observed, acquired, ~acquired, policy.belief(x, observed))
+
+    def step(carry: _Followed, inputs: tuple[Array, PRNGKeyArray]) -> tuple[_Followed, None]:
+        place, key = inputs
+        legal = problem.affordable(carry.acquired, carry.spent) & ~carry.acquired
+        values = policy.values(policy.networks, see(carry.acquired), carry.spent)
+        explores = (place < begin) | ((place == begin) & at_random)
+        taken = _best(jnp.where(explores[:, None], jr.uniform(key, legal.shape), values.gain), legal)
         compared = (place == begin) & jnp.any(taken, axis=1)
-        logit = jnp.where(compared, _logit(jnp.sum(jnp.where(taken, of_actions, 0.0), axis=1)), logit)
-        return (acquired | taken, logit, counts | compared), None
+        logit = jnp.where(compared, jnp.sum(jnp.where(taken, values.right, 0.0), axis=1), carry.logit)
+        price = jnp.sum(jnp.where(taken, problem.prices(carry.acquired), 0.0), axis=1)
+        acquired = carry.acquired | taken
+        return _Followed(acquired, carry.spent + price, logit, carry.compared | compared), None
 
     nothing = jnp.zeros((len(rows.y), problem.n_actions), bool)
-    start = (nothing, jnp.zeros(len(rows.y)), jnp.zeros(len(rows.y), bool))
-    steps = (jnp.arange(n_steps), jr.split(stepping, n_steps))
-    (acquired, logit, counts), _ = jax.lax.scan(step, start, steps)
-    observed = problem.observed(acquired)
-    x = jnp.where(observed, rows.x, 0.0)
-    predicted = policy.belief(x, observed) if predictor is None else predictor(x, observed)
+    start = _Followed(nothing, spent, jnp.zeros(len(rows.y)), jnp.zeros(len(rows.y), bool))
+    last, _ = jax.lax.scan(step, start, (jnp.arange(n_steps), jr.split(stepping, n_steps)))
+    view = see(last.acquired)
+    predicted = view.belief if predictor is None else predictor(view.x, view.observed)
     right = jnp.argmax(predicted, axis=1) == rows.y
-    has_all = jnp.all(problem.readable(rows.available) | ~acquired, axis=1)
+    has_all = jnp.all(problem.readable(rows.available) | ~last.acquired, axis=1)
     # A row counts once, however often it is followed.
-    found = _fit_slope_and_shift(logit, right, jnp.where(counts & has_all, 1 / _COPIES, 0.0))
+    weight = jnp.where(last.compared & has_all, 1 / _COPIES, 0.0)
+    found = _fit_slope_and_shift(last.logit, right, weight)
     return eqx.tree_at(lambda p: p.slope_and_shift, policy, found)
+
+
+class _Followed(NamedTuple):
+    acquired: Bool[Array, "rows actions"]
+    spent: Float[Array, " rows"]
+    logit: Float[Array, " rows"]  # of the outlook that is compared with the end
+    compared: Bool[Array, " rows"]
 
 
 def _fit_slope_and_shift(
@@ -659,11 +667,6 @@ def _utility(
     """The log probability of the true class, with a floor."""
     of_label = jnp.take_along_axis(belief, y[..., None], axis=-1)[..., 0]
     return jnp.maximum(jnp.log(of_label + _TINY), floor)
-
-
-def _logit(probability: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    clipped = jnp.clip(probability, 0.01, 0.99)
-    return jnp.log(clipped) - jnp.log1p(-clipped)
 
 
 def _where(condition: Bool[Array, "*rows"], new: Tree, old: Tree) -> Tree:

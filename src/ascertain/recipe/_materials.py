@@ -64,7 +64,8 @@ class Materials:
         dataset = self.datasets[name]
         facts = (dataset.budgets, dataset.metric, dataset.problem.n_classes)
         digest = hashlib.sha256(repr(facts).encode())
-        for leaf in jax.tree.leaves((self.part(name, split), self._problems[name])):
+        rows = [(table.x, table.y, table.available) for table in self.part(name, split)]
+        for leaf in jax.tree.leaves((rows, self._problems[name])):
             digest.update(repr((leaf.shape, leaf.dtype)).encode() + np.ascontiguousarray(leaf).tobytes())
         return digest.hexdigest()
 
