@@ -161,10 +161,14 @@ class Registry(Generic[P]):
         if self._loaded:
             return
         with self._lock:
-            if not self._loading:  # a module that is being loaded may look a part up
-                self._loading = True
+            if self._loaded or self._loading:  # a module that is being loaded may look a part up
+                return
+            self._loading = True
+            try:
                 self._import()
                 self._loaded = True
+            finally:
+                self._loading = False
 
     def _import(self) -> None:
         for module in self._modules:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jaxtyping import Bool, Float
 
-from ascertain import MCAR, Problem, Table, mask_tables, methods
+from ascertain import MCAR, PAPER, Problem, Table, mask_tables, methods
 from ascertain._core.effort import EFFORTS
 from ascertain.exact import Atoms, FiniteProblem, plan_of, problem_of, shortcut, table_of
 from ascertain.methods import _planner as planner
@@ -218,7 +218,7 @@ def test_what_every_state_contains_needs_no_weights() -> None:
 
 
 def test_settings_follow_the_budget_and_the_effort() -> None:
-    settings = methods.get("planner").completed(planner.Settings(), problem_of(WORLD), None)
+    settings = methods.get("planner").completed(planner.Settings(), problem_of(WORLD), PAPER)
     assert settings.steps == 2
     short = settings.shortened(EFFORTS["low"], ROWS)
     assert short.updates < settings.updates

@@ -45,14 +45,14 @@ _PROPENSITY_UPDATES, _PROPENSITY_BATCH = 500, 512
 _PROPENSITY_RATE, _PROPENSITY_PENALTY = 0.05, 1e-3
 
 
-_PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=40, patience=5)
+_PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=60, patience=20)
 
 
 @dataclass(frozen=True)
 class Settings:
     """Architecture and training of the planner."""
 
-    updates: int = 2000  # at most: training stops when validation does not improve
+    updates: int = 3000  # at most: training stops when validation does not improve
     slots: int = 128  # states per update
     hidden: tuple[int, ...] = (128, 128)
     networks: int = 2  # whose values are averaged
@@ -396,17 +396,16 @@ class _Planning(eqx.Module):
         slots: _Slots = jax.tree.map(lambda leaf: leaf[fold], progress.slots)
         now = self._view(predictor, slots.row, slots.acquired)
         legal = self._legal(slots)
-        after, target = self._look_ahead(predictor, progress.average, slots, now)
+        after, targets = self._look_ahead(predictor, progress.average, slots, now)
         weight = jnp.where(legal, self.weights[slots.row], 0.0)
         weight = weight / jnp.maximum(weight.sum(), _TINY)
 
         def loss(networks: tuple[MLP, ...]) -> tuple[Float[Array, ""], Float[Array, "slots actions"]]:
-            # Each network has its own error, so that they stay different.
             found = [self.policy.values((network,), now, slots.spent) for network in networks]
             errors = [
                 (each.gain - target.gain) ** 2
                 + _RIGHT_WEIGHT * optax.sigmoid_binary_cross_entropy(each.right, target.right)
-                for each in found
+                for each, target in zip(found, targets, strict=True)
             ]
             gain = jnp.mean(jnp.stack([each.gain for each in found]), axis=0)
             return jnp.sum(jnp.stack(errors) * weight[None]), gain
@@ -432,27 +431,31 @@ class _Planning(eqx.Module):
 
     def _look_ahead(
         self, predictor: MLP, networks: tuple[MLP, ...], slots: _Slots, now: _View
-    ) -> tuple[_Slots, _Values]:
-        """The slots after each action, and the targets of each action's values ("right" as a probability)."""
-        problem, settings = self.policy.problem, self.settings
+    ) -> tuple[_Slots, list[_Values]]:
+        """The slots after each action, and each network's targets ("right" as a probability)."""
+        problem, floor = self.policy.problem, self.settings.floor
         row = jnp.broadcast_to(slots.row[:, None], now.acquired.shape)
         acquired = now.acquired[:, None] | jnp.eye(problem.n_actions, dtype=bool)[None]
         after = _Slots(row, acquired, slots.spent[:, None] + problem.prices(now.acquired))
         view = self._view(predictor, row, acquired)
-        values = self.policy.values(networks, view, after.spent)
-        # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
-        legal = self._payable(after) if settings.direct else self._legal(after)
-        best = jnp.argmax(jnp.where(legal, values.gain, LOWEST), axis=-1)[..., None]
-        gain, right = (jnp.take_along_axis(each, best, axis=-1)[..., 0] for each in values)
-        # Nothing can tell more about the class than is uncertain now.
-        gain = jnp.minimum(gain, -jnp.sum(view.belief * jnp.log(view.belief + _TINY), axis=-1))
-        goes_on = jnp.any(legal, axis=-1)
         y = self.train.y[row]
-        before = _utility(now.belief, self.train.y[slots.row], settings.floor)[:, None]
-        rise = _utility(view.belief, y, settings.floor) - before
-        is_right = (jnp.argmax(view.belief, axis=-1) == y).astype(gain.dtype)
-        right = jnp.where(goes_on, jax.nn.sigmoid(right), is_right)
-        return after, _Values(rise + jnp.where(goes_on, gain, 0.0), right)
+        before = _utility(now.belief, self.train.y[slots.row], floor)[:, None]
+        rise = _utility(view.belief, y, floor) - before
+        is_right = (jnp.argmax(view.belief, axis=-1) == y).astype(rise.dtype)
+        # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
+        legal = self._payable(after) if self.settings.direct else self._legal(after)
+        goes_on = jnp.any(legal, axis=-1)
+        values = [self.policy.values((network,), view, after.spent) for network in networks]
+        targets = []
+        # What one network likes best, the next one values: the best of noisy values is valued too highly.
+        for own, other in zip(values, [*values[1:], values[0]], strict=True):
+            best = jnp.argmax(jnp.where(legal, own.gain, LOWEST), axis=-1)[..., None]
+            gain, right = (jnp.take_along_axis(each, best, axis=-1)[..., 0] for each in other)
+            # Nothing can tell more about the class than is uncertain.
+            gain = jnp.minimum(gain, -jnp.sum(view.belief * jnp.log(view.belief + _TINY), axis=-1))
+            right = jnp.where(goes_on, jax.nn.sigmoid(right), is_right)
+            targets.append(_Values(rise + jnp.where(goes_on, gain, 0.0), right))
+        return after, targets
 
     def _view(
         self, predictor: MLP, row: Int[Array, "*batch"], acquired: Bool[Array, "*batch actions"]
