@@ -10,6 +10,7 @@ and prints its AUROC beside that of the best route with the same predictor.
 import argparse
 import time
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
@@ -87,7 +88,7 @@ def trial(table: PlantedTable, method: str, seed: int, effort: str, restorer: st
 
 def auroc(advisor: Advisor, x: np.ndarray, acquired: np.ndarray, labels: np.ndarray) -> float:
     """The AUROC of predictions from what was acquired."""
-    observed = np.asarray(advisor.problem.observed(acquired))
+    observed = np.asarray(advisor.problem.observed(jnp.asarray(acquired)))
     return float(
         roc_auc_score(labels, advisor.predict(np.where(observed, x, 0).astype(np.float32), observed)[:, 1])
     )

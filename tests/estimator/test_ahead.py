@@ -58,7 +58,7 @@ def test_it_plans_for_what_is_really_left(spent: float, budget: float) -> None:
     advice = advisor.advise(x, available, np.array([spent]))
     legal = np.array([spent + 1, np.inf, spent + 1.5]) <= budget  # hat, smoker, scan
     np.testing.assert_array_equal(advice.legal[0], legal)
-    expected = np.where(legal, expected_right(np.asarray(budget - spent)), np.nan)
+    expected = np.where(legal, expected_right(jnp.asarray(budget - spent)), np.nan)
     np.testing.assert_allclose(advice.right_at_end[0], expected, rtol=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_a_panel_of_which_something_is_known_is_paid_for() -> None:
     answer = Consultation(advisor).enter({"scan": 1.0}).answer()
     assert answer.ahead is not None
     assert answer.recommended == "smoker"  # the rest of the visit is not offered again
-    assert answer.ahead.right_at_end == pytest.approx(expected_right(np.asarray(3.0 - 2.0)))
+    assert answer.ahead.right_at_end == pytest.approx(expected_right(jnp.asarray(3.0 - 2.0)))
     assert answer.ahead.then is None
 
 

@@ -21,7 +21,7 @@ from ascertain.methods import _static as static
 from ascertain.restoration import _pvae as pvae
 
 _ONCE = Schedule(batch_size=16, batches_per_round=1, max_rounds=2)
-_FEW = {"batches": 3, "frames_per_batch": 8, "slots": 8}
+_FEW: dict[str, Any] = {"batches": 3, "frames_per_batch": 8, "slots": 8}
 _VAE = pvae.Settings(
     latent=3, embedding=3, point_hidden=4, encoder=(4,), decoder=(), classifier=(), schedule=_ONCE
 )

@@ -24,13 +24,13 @@ from ascertain import (
     fit_predictor,
     load,
     methods,
-    predictors,
 )
 from ascertain._core.effort import EFFORTS
 from ascertain.acquisition import acquire
 from ascertain.methods import _aaco as aaco
 from ascertain.methods import _aaco_nn as aaco_nn
 from ascertain.methods._aaco_nn import Settings, Teacher, imitate
+from ascertain.predictors._masked_mlp import Settings as MLPSettings
 
 from .by_hand import FAST
 
@@ -206,9 +206,7 @@ def test_it_is_as_good_as_aaco_in_a_fraction_of_the_time() -> None:
     """On CUBE; on each of three splits it was hundreds of times faster, and at most 0.02 off in accuracy."""
     cube = load("cube")
     train, valid, test = cube.split(0)
-    predictor = fit_predictor(
-        jr.key(0), cube.problem, train, valid, predictors.get("mlp").settings(epochs=300)
-    )
+    predictor = fit_predictor(jr.key(0), cube.problem, train, valid, MLPSettings(epochs=300))
     act = eqx.filter_jit(acquire)
     accuracy, seconds = {}, {}
     for name in ("aaco", "aaco_nn"):

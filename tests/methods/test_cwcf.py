@@ -11,11 +11,12 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from ascertain import PAPER, Problem, Table, evaluate, fit_predictor, load, methods, predictors
+from ascertain import PAPER, Problem, Table, evaluate, fit_predictor, load, methods
 from ascertain._core.training import Schedule
 from ascertain.acquisition import View, acquire
 from ascertain.evaluation import evaluate_soft
 from ascertain.methods._cwcf import CwCF, DuelingNetwork, Settings, fit, greedy_returns
+from ascertain.predictors._masked_mlp import Settings as MLPSettings
 
 from .by_hand import FAST, dense, filled, perceptron
 
@@ -172,9 +173,7 @@ def test_it_trades_errors_off_against_costs_better_than_a_fixed_route() -> None:
     """On CUBE; with the default settings it was ahead by 0.09 to 0.12 on each of three splits."""
     cube = load("cube")
     train, valid, test = cube.split(0)
-    predictor = fit_predictor(
-        jr.key(0), cube.problem, train, valid, predictors.get("mlp").settings(epochs=300)
-    )
+    predictor = fit_predictor(jr.key(0), cube.problem, train, valid, MLPSettings(epochs=300))
     given: dict[str, Any] = {"predictor": predictor, "settings": Settings(cost_weight=0.1, batches=2000)}
     agent = methods.fit("cwcf", jr.key(1), cube.problem, train, valid, **given)
     found = evaluate_soft(agent, cube.problem, test, predictor).iloc[0]

@@ -19,6 +19,7 @@ from ascertain._core.training import Schedule
 from ascertain.acquisition import choose
 from ascertain.methods import _eddi as eddi
 from ascertain.methods._eddi import EDDI, Settings, divergence, gaussian_divergence
+from ascertain.predictors._masked_mlp import Settings as MLPSettings
 from ascertain.restoration import _pvae as pvae
 from ascertain.restoration._pvae import PVAE, Posterior
 
@@ -67,7 +68,10 @@ def test_the_defaults_are_the_references() -> None:
 
 
 def test_a_study_fits_one_vae_for_all_that_begin_with_it() -> None:
-    parts = (*(methods.get(name) for name in ("eddi", "odin", "odin_mb")), restoration.get("pvae"))
+    parts: tuple[Any, ...] = (
+        *(methods.get(name) for name in ("eddi", "odin", "odin_mb")),
+        restoration.get("pvae"),
+    )
     assert {part.shares for part in parts} == {pvae.MODEL}
 
 
@@ -250,7 +254,7 @@ def test_it_asks_for_a_predictor_only_if_it_uses_one() -> None:
             table,
             predictor=slopes,
             pretrained=VAE,
-            settings=Settings(estimator=estimator),  # type: ignore[arg-type]
+            settings=Settings(estimator=estimator),
         )
         assert found.predictor is None
         assert found.vae is VAE
@@ -262,7 +266,7 @@ def test_it_beats_random_and_fixed_orders_on_cube() -> None:
     cube = load("cube")
     train, valid, test = cube.split(0)
     key, problem = jr.key(0), cube.problem.without_names()
-    settings = predictors.get("mlp").settings(epochs=500, batch_size=128, dropout=0.1)
+    settings = MLPSettings(epochs=500, batch_size=128, dropout=0.1)
     predictor = jax.jit(partial(predictors.get("mlp").fit, settings=settings))(key, problem, train, valid)
     schedule = Schedule(batch_size=128, batches_per_round=100, max_rounds=60)
     own = {"eddi": Settings(samples=64, vae=pvae.Settings(schedule=schedule))}

@@ -1,6 +1,7 @@
 """Model-based ODIN: the rows that are made, and that all else is ODIN."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +73,7 @@ def test_it_is_odin_on_the_longer_table() -> None:
     def both(key: jax.Array) -> tuple[odin.ODIN, odin.ODIN]:
         _, generating, training = jr.split(key, 3)
         longer = with_generated(generating, VAE, TABLE, settings)
-        given = {"pretrained": VAE, "settings": settings}
+        given: dict[str, Any] = {"pretrained": VAE, "settings": settings}
         mine = odin_mb.fit(key, PROBLEM, TABLE, TABLE, **given)
         return mine, odin.fit(training, PROBLEM, longer, TABLE, **given)
 

@@ -58,6 +58,7 @@ class Settings:
     networks: int = 2  # whose values are averaged
     learning_rate: float = 1e-3
     decay: int = 600  # updates after which the learning rate has halved
+    weight_decay: float = 1.0  # per update, times the learning rate: rows are few, and their labels noisy
     average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
     last_epsilon: float = 0.15  # random choices fall from all to this share ...
     exploring: int = 600  # ... over this many updates
@@ -357,7 +358,10 @@ class _Planning(eqx.Module):
     def run(self, key: PRNGKeyArray) -> tuple[MLP, ...]:
         """Update in rounds; return the average networks of the round that validation likes best."""
         settings, networks = self.settings, self.policy.networks
-        adam = optax.adam(lambda update: settings.learning_rate / (1 + update / settings.decay))
+        adam = optax.adamw(
+            lambda update: settings.learning_rate / (1 + update / settings.decay),
+            weight_decay=settings.weight_decay,
+        )
         folds = jnp.arange(settings.folds)
         slots = jax.vmap(lambda fold: self._draw(jr.fold_in(key, fold), fold))(folds)
         nothing = jnp.asarray(0)
@@ -411,7 +415,7 @@ class _Planning(eqx.Module):
             return jnp.sum(jnp.stack(errors) * weight[None]), gain
 
         gradient, gain = jax.grad(loss, has_aux=True)(progress.networks)
-        change, optimiser = adam.update(gradient, progress.optimiser)
+        change, optimiser = adam.update(gradient, progress.optimiser, progress.networks)
         networks = optax.apply_updates(progress.networks, change)
         # The average forgets the first updates faster.
         rate = jnp.maximum(settings.average_rate, 1 / (progress.update + 1))
