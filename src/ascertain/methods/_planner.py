@@ -58,7 +58,7 @@ class Settings:
     networks: int = 2  # whose values are averaged
     learning_rate: float = 1e-3
     decay: int = 600  # updates after which the learning rate has halved
-    weight_decay: float = 1.0  # per update, times the learning rate: rows are few, and their labels noisy
+    weight_decay: float = 1.0  # in direct learning, where validation cannot stop in time
     average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
     last_epsilon: float = 0.15  # random choices fall from all to this share ...
     exploring: int = 600  # ... over this many updates
@@ -360,7 +360,7 @@ class _Planning(eqx.Module):
         settings, networks = self.settings, self.policy.networks
         adam = optax.adamw(
             lambda update: settings.learning_rate / (1 + update / settings.decay),
-            weight_decay=settings.weight_decay,
+            weight_decay=settings.weight_decay if settings.direct else 0.0,
         )
         folds = jnp.arange(settings.folds)
         slots = jax.vmap(lambda fold: self._draw(jr.fold_in(key, fold), fold))(folds)
