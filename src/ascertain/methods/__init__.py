@@ -1,4 +1,4 @@
-"""The acquisition methods: the paper's six, baselines, and a registry for your own."""
+"""The acquisition methods: the planner, the paper's six, others of the field, baselines, and your own."""
 
 from ascertain.methods._fitting import fit as fit
 from ascertain.methods._registry import Method as Method

@@ -1,4 +1,4 @@
-"""Double DQN with TD(lambda) targets, as JAFA and OL use it; ODIN shares the targets."""
+"""Double DQN with TD(lambda) targets, as JAFA and OL use it; ODIN and the planner share parts of it."""
 
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -121,7 +121,7 @@ def td_loss(
     return jnp.sum(weight * (chosen - target) ** 2)
 
 
-def polyak(target: Model, online: Model, rate: float) -> Model:
+def polyak(target: Model, online: Model, rate: float | Float[Array, ""]) -> Model:
     """Move the target networks towards the online ones."""
     moved: Model = jax.tree.map(lambda t, o: t + rate * (o - t), target, online)
     return moved

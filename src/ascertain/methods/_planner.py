@@ -26,6 +26,8 @@ from ascertain._core.effort import Effort
 from ascertain._core.hashing import mix
 from ascertain._core.networks import LOWEST, MLP, dropout_masks
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
+from ascertain.acquisition import acquire
+from ascertain.methods._dqn import explore, polyak
 from ascertain.methods._pretraining import mask_inputs
 from ascertain.methods._registry import State, register
 from ascertain.policy import Policy
@@ -43,8 +45,6 @@ _COPIES = 4  # of a validation row, to calibrate
 _LARGEST_WEIGHT = 10.0  # of a row, against the mean
 _PROPENSITY_UPDATES, _PROPENSITY_BATCH = 500, 512
 _PROPENSITY_RATE, _PROPENSITY_PENALTY = 0.05, 1e-3
-
-
 _PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=60, patience=20)
 
 
@@ -419,8 +419,9 @@ class _Planning(eqx.Module):
         networks = optax.apply_updates(progress.networks, change)
         # The average forgets the first updates faster.
         rate = jnp.maximum(settings.average_rate, 1 / (progress.update + 1))
-        average = jax.tree.map(lambda mean, new: mean + rate * (new - mean), progress.average, networks)
-        action = self._explore(exploring, gain, legal, progress.update)
+        average = polyak(progress.average, networks, rate)
+        done = jnp.minimum(progress.update / max(settings.exploring, 1), 1.0)
+        action = explore(exploring, gain, legal, 1.0 + done * (settings.last_epsilon - 1.0))
         moved = self._step(slots, after, action, legal)
         over = ~jnp.any(self._legal(moved), axis=1)
         fresh = self._draw(drawing, fold)
@@ -475,21 +476,6 @@ class _Planning(eqx.Module):
     def _legal(self, slots: _Slots) -> Bool[Array, "*batch actions"]:
         return self._payable(slots) & self.available[slots.row]
 
-    def _explore(
-        self,
-        key: PRNGKeyArray,
-        gain: Float[Array, "slots actions"],
-        legal: Bool[Array, "slots actions"],
-        update: Int[Array, ""],
-    ) -> Int[Array, " slots"]:
-        settings = self.settings
-        done = jnp.minimum(update / max(settings.exploring, 1), 1.0)
-        epsilon = 1.0 + done * (settings.last_epsilon - 1.0)
-        uniform = jr.uniform(key, (gain.shape[0], gain.shape[1] + 1))
-        anything = jnp.argmax(jnp.where(legal, uniform[:, 1:], -1.0), axis=1)
-        best = jnp.argmax(jnp.where(legal, gain, LOWEST), axis=1)
-        return jnp.where(uniform[:, 0] < epsilon, anything, best)
-
     def _step(
         self, slots: _Slots, after: _Slots, action: Int[Array, " slots"], legal: Bool[Array, "slots actions"]
     ) -> _Slots:
@@ -518,32 +504,12 @@ class _Planning(eqx.Module):
 
         def at_share(share: Float[Array, ""]) -> Float[Array, ""]:
             limited = policy.at(policy.problem.budget * share)
-            acquired = _greedily(limited, self.valid, self.n_steps)
+            episodes = acquire(jr.key(0), limited, limited.problem, self.valid, PAPER, self.n_steps)
+            acquired = episodes.acquired(policy.problem.n_actions)[-1]
             belief = policy.belief(self.valid.x, policy.problem.observed(acquired))
             return jnp.sum(weight * _utility(belief, self.valid.y, self.settings.floor))
 
         return jnp.mean(jax.lax.map(at_share, jnp.array(_BUDGET_SHARES)))
-
-
-def _greedily(policy: Planner, table: Table, n_steps: int) -> Bool[Array, "rows actions"]:
-    """What greedy rollouts acquire of what rows have."""
-    available = policy.problem.readable(table.available)
-
-    def step(acquired: Array, _: None) -> tuple[Array, None]:
-        gain = _scores(policy, table, acquired)
-        legal = policy.problem.affordable(acquired) & available & ~acquired
-        return acquired | _best(gain, legal), None
-
-    acquired, _ = jax.lax.scan(step, jnp.zeros_like(available), length=n_steps)
-    return acquired
-
-
-def _scores(
-    policy: Planner, table: Table, acquired: Bool[Array, "rows actions"]
-) -> Float[Array, "rows actions"]:
-    observed = policy.problem.observed(acquired)
-    available = policy.problem.readable(table.available)
-    return policy(jnp.where(observed, table.x, 0.0), observed, acquired, available, key=jr.key(0))[:, 1:]
 
 
 def _best(
