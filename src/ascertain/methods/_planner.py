@@ -58,13 +58,13 @@ class Settings:
     networks: int = 2  # whose values are averaged
     learning_rate: float = 1e-3
     decay: int = 600  # updates after which the learning rate has halved
-    weight_decay: float = 1.0  # in direct learning, where validation cannot stop in time
+    weight_decay: float = 0.3  # so that noise is not taken for a reason to adapt
     average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
     last_epsilon: float = 0.15  # random choices fall from all to this share ...
-    exploring: int = 600  # ... over this many updates
+    exploring: int = 1500  # ... over this many updates; longer plans are found late
     floor: float = -4.0  # of the utility
     updates_per_round: int = 100  # between validations
-    patience: int = 8  # rounds without an improvement before training stops
+    patience: int = 15  # rounds without an improvement before training stops
     max_rows: int = 1024  # for validation
     folds: int = 5  # a row's utility comes from a predictor that was trained on the other folds
     predictor_dropout: float = 0.1
@@ -83,7 +83,7 @@ class Settings:
         return replace(
             self,
             updates=min(self.updates, effort.planner_updates),
-            exploring=min(self.exploring, effort.planner_updates // 3),
+            exploring=min(self.exploring, effort.planner_updates // 2),
             folds=min(self.folds, effort.planner_folds),
         )
 
@@ -360,7 +360,7 @@ class _Planning(eqx.Module):
         settings, networks = self.settings, self.policy.networks
         adam = optax.adamw(
             lambda update: settings.learning_rate / (1 + update / settings.decay),
-            weight_decay=settings.weight_decay if settings.direct else 0.0,
+            weight_decay=settings.weight_decay,
         )
         folds = jnp.arange(settings.folds)
         slots = jax.vmap(lambda fold: self._draw(jr.fold_in(key, fold), fold))(folds)
