@@ -43,7 +43,7 @@ class ObservedValues(eqx.Module):
         def for_row(row: Float[Array, " features"]) -> Float[Array, " features"]:
             squares = (row[:, None] - donors) ** 2
             distance = jnp.minimum(jax.ops.segment_sum(squares, group, len(group)), _FARTHEST)
-            chosen = jnp.argmin(jnp.where(has, distance, jnp.inf), axis=1)
+            chosen = _first_least(jnp.where(has, distance, jnp.inf))
             return jnp.take_along_axis(donors, chosen[group][:, None], axis=1)[:, 0]
 
         wanted = jnp.where(table.available, table.x, x)
@@ -68,3 +68,10 @@ class ObservedValues(eqx.Module):
 def keep_observed_values(key: PRNGKeyArray, problem: Problem, train: Table) -> ObservedValues:
     """Keep training rows, at most `MAX_DONORS` of them, to take values from."""
     return ObservedValues(problem.without_names(), some_donors(key, train))
+
+
+def _first_least(distance: Float[Array, "features donors"]) -> Int[Array, " features"]:
+    """Do as `argmin` does: two plain minima are several times as fast on a CPU, where they are vectorised."""
+    n_donors = distance.shape[1]
+    is_least = distance == distance.min(axis=1, keepdims=True)
+    return jnp.min(jnp.where(is_least, jnp.arange(n_donors)[None], n_donors - 1), axis=1)
