@@ -8,9 +8,9 @@ posterior, however rough the encoder is.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.networks import MLP
+from ascertain._core.padding import padded_rows
 from ascertain._core.training import Batch, Schedule, train
 from ascertain.problem import Problem, Table
 from ascertain.restoration._observed_values import ObservedValues, keep_observed_values
@@ -39,7 +40,7 @@ class Settings:
     hidden: tuple[int, ...] = (128, 128)  # of the encoder, and of the decoder
     training_codes: int = 16  # drawn for each row
     codes: int = 64  # drawn for each row to be completed, of which one is kept
-    most_hidden: float = 0.5  # a batch hides inputs with a probability uniform up to this
+    most_hidden: float = 0.5  # inputs of a row are hidden with a probability uniform up to this
     label_hidden: float = 1 / 3  # share of rows that are trained on without their label
     least_deviation: float = 0.1  # of the decoder, in standard deviations of a column
     learning_rate: float = 1e-3
@@ -101,14 +102,14 @@ class MIWAE(eqx.Module):
         return _normals(self.decoder(jnp.concatenate([codes, labels], axis=1)), self.least_deviation)
 
     def weigh(
-        self, key: PRNGKeyArray, row: Row, hidden: Bool[Array, " features"], n_codes: int
+        self, row: Row, hidden: Bool[Array, " features"], noise: Float[Array, "codes latent"]
     ) -> tuple[Float[Array, " codes"], Normals]:
         """Draw codes with some features hidden from the encoder: their log weights, and what they decode to.
 
-        The mean of the weights estimates the likelihood of the available features, without bias.
+        The mean of the weights estimates the likelihood of the available features, without bias, if the noise
+        is standard normal.
         """
         posterior = self.encode(row._replace(available=row.available & ~hidden))
-        noise = jr.normal(key, (n_codes, self.latent))
         codes = posterior.mean[None] + posterior.deviation[None] * noise
         decoded = self.decode(codes, row.label)
         error = (row.x[None] - decoded.mean) / decoded.deviation
@@ -118,11 +119,11 @@ class MIWAE(eqx.Module):
         return likelihood + prior_to_posterior.sum(axis=1), decoded
 
     def bound(
-        self, key: PRNGKeyArray, row: Row, hidden: Bool[Array, " features"], n_codes: int
+        self, row: Row, hidden: Bool[Array, " features"], noise: Float[Array, "codes latent"]
     ) -> Float[Array, ""]:
         """The importance-weighted bound of the log likelihood of a row's available features."""
-        log_weights, _ = self.weigh(key, row, hidden, n_codes)
-        return jax.nn.logsumexp(log_weights) - math.log(n_codes)
+        log_weights, _ = self.weigh(row, hidden, noise)
+        return jax.nn.logsumexp(log_weights) - math.log(noise.shape[0])
 
 
 class MIWAERestorer(eqx.Module):
@@ -139,17 +140,22 @@ class MIWAERestorer(eqx.Module):
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
         """Draw values for all cells, row by row in blocks."""
         rows = _rows(_standardised(table, self.centre, self.scale), self.n_classes, self.see_label)
+        coding, choosing, varying = jr.split(key, 3)
 
-        def for_row(inputs: tuple[PRNGKeyArray, Row]) -> Float[Array, " features"]:
-            weighing, choosing, varying = jr.split(inputs[0], 3)
-            nothing = jnp.zeros_like(inputs[1].available)
-            log_weights, decoded = self.model.weigh(weighing, inputs[1], nothing, self.codes)
-            chosen = jr.categorical(choosing, log_weights)
-            noise = jr.normal(varying, inputs[1].x.shape)
+        def for_row(
+            inputs: tuple[PRNGKeyArray, Row, Float[Array, ""], Float[Array, " features"]],
+        ) -> Float[Array, " features"]:
+            key, row, uniform, noise = inputs
+            codes = jr.normal(key, (self.codes, self.model.latent))
+            log_weights, decoded = self.model.weigh(row, jnp.zeros_like(row.available), codes)
+            below = jnp.cumsum(jax.nn.softmax(log_weights)) < uniform
+            chosen = jnp.minimum(below.sum(), self.codes - 1)
             return decoded.mean[chosen] + decoded.deviation[chosen] * noise
 
-        keys = jr.split(key, table.x.shape[0])
-        drawn = jax.lax.map(for_row, (keys, rows), batch_size=_ROWS_AT_ONCE)
+        n_rows = table.x.shape[0]
+        noise = jr.normal(varying, table.x.shape)
+        inputs = (jr.split(coding, n_rows), rows, jr.uniform(choosing, (n_rows,)), noise)
+        drawn = _map_rows(for_row, inputs, n_rows)
         return self.values.nearest(self.centre[None] + self.scale[None] * drawn, table)
 
     def label_free(self) -> "MIWAERestorer":
@@ -177,27 +183,31 @@ def fit_miwae(
     """
     building, choosing, validating, training = jr.split(key, 4)
     valid_rows = _rows(_some_rows(choosing, valid_table), problem.n_classes, see_label=True)
-    n_features, n_codes = problem.n_features, settings.training_codes
+    n_features, shape = problem.n_features, (settings.training_codes, settings.latent)
+    # The same noise every time, so that checkpoints differ by their parameters only.
+    valid_noise = jr.normal(validating, (valid_rows.x.shape[0], *shape))
 
     def loss(model: MIWAE, key: PRNGKeyArray, batch: Batch) -> Float[Array, ""]:
-        rate_key, hiding, labelling, weighing = jr.split(key, 4)
+        hiding, coding = jr.split(key)
         part = train_table.take(batch.rows)
         size = part.x.shape[0]
-        hidden = jr.bernoulli(hiding, settings.most_hidden * jr.uniform(rate_key), (size, n_features))
-        given = jr.bernoulli(labelling, 1 - settings.label_hidden, (size,))
+        # Random numbers take long to compile, so one array serves cells, rates and labels.
+        uniform = jr.uniform(hiding, (size, n_features + 2))
+        hidden = uniform[:, :n_features] < settings.most_hidden * uniform[:, -2:-1]
+        given = uniform[:, -1] >= settings.label_hidden
         rows = Row(part.x, part.available, _labels(part.y, problem.n_classes, given))
-        bounds = jax.vmap(partial(model.bound, n_codes=n_codes))(jr.split(weighing, size), rows, hidden)
+        bounds = jax.vmap(model.bound)(rows, hidden, jr.normal(coding, (size, *shape)))
         return -jnp.sum(batch.weight * bounds)
 
     def validate(model: MIWAE, key: PRNGKeyArray) -> Float[Array, ""]:
-        del key  # the same noise every time, so that checkpoints differ by their parameters only
+        del key
         nothing = jnp.zeros((n_features,), bool)
 
-        def bound(row: tuple[PRNGKeyArray, Row]) -> Float[Array, ""]:
-            return model.bound(*row, nothing, n_codes)
+        def bound(row_and_noise: tuple[Row, Float[Array, "codes latent"]]) -> Float[Array, ""]:
+            row, noise = row_and_noise
+            return model.bound(row, nothing, noise)
 
-        keys = jr.split(validating, valid_rows.x.shape[0])
-        return -jnp.mean(jax.lax.map(bound, (keys, valid_rows), batch_size=_ROWS_AT_ONCE))
+        return -jnp.mean(_map_rows(bound, (valid_rows, valid_noise), valid_rows.x.shape[0]))
 
     model = MIWAE(n_features, problem.n_classes, settings, key=building)
     n_rows = train_table.x.shape[0]
@@ -227,6 +237,14 @@ def fit_restorer(
     model = fit_miwae(fitting, problem, own, held_out, settings)
     values = keep_observed_values(keeping, problem, train)
     return MIWAERestorer(model, centre, scale, values, problem.n_classes, settings.codes)
+
+
+def _map_rows(f: Callable[[Any], Array], inputs: Any, n_rows: int) -> Array:
+    """Apply a function to rows, in blocks; the last block is padded, since another size is compiled anew."""
+    rows = padded_rows(n_rows, -(-n_rows // _ROWS_AT_ONCE) * _ROWS_AT_ONCE)
+    padded = jax.tree.map(lambda leaf: leaf[rows], inputs)
+    mapped: Array = jax.lax.map(f, padded, batch_size=_ROWS_AT_ONCE)
+    return mapped[:n_rows]
 
 
 def _normals(outputs: Float[Array, "*shape"], least: float) -> Normals:
