@@ -15,10 +15,14 @@ from ascertain import InputError, Problem, StoreError, Table, load_model, predic
 from ascertain._core.training import Schedule
 from ascertain.models._saving import SavedModel
 from ascertain.restoration import PVAE, PVAERestorer, fit_hotdeck, fit_mean, restore
+from ascertain.restoration import _miwae as miwae
+from ascertain.restoration import _nearest as nearest
 from ascertain.restoration import _pvae as pvae
+from ascertain.restoration._observed_values import keep_observed_values
 from tests.saved import KEY, PROBLEM, TRAIN, VALID, bits, forged, predictor, registered, reloaded, tiny
 
 SMALL = pvae.Settings(latent=2, embedding=3, point_hidden=4, encoder=(5,), decoder=(4, 3), classifier=())
+CODED = miwae.Settings(latent=2, hidden=(4,), codes=3)
 PLAIN = PROBLEM.without_names()
 
 
@@ -80,6 +84,12 @@ def pvae_like(noise: bool) -> PVAERestorer:
     return PVAERestorer(network, noise=jnp.arange(4.0) if noise else None)
 
 
+def miwae_like() -> miwae.MIWAERestorer:
+    values = keep_observed_values(KEY, PLAIN, TRAIN)
+    network = miwae.MIWAE(4, 3, CODED, key=KEY)
+    return miwae.MIWAERestorer(network, jnp.zeros(4), jnp.ones(4), values, 3, CODED.codes)
+
+
 @pytest.mark.filterwarnings("ignore:.*training rows")
 @pytest.mark.parametrize(
     ("restorer", "name", "settings"),
@@ -88,6 +98,8 @@ def pvae_like(noise: bool) -> PVAERestorer:
         (pvae_like(True), "pvae_noise", SMALL),
         (fit_hotdeck(KEY, PLAIN, TRAIN), "hotdeck", None),
         (fit_mean(TRAIN), "mean", None),
+        (fit_hotdeck(KEY, PLAIN, TRAIN, 3), "nearest", nearest.Settings(3)),
+        (miwae_like(), "miwae", CODED),
         (
             Shifted(jnp.arange(4.0), VALID.take(jnp.arange(1)), ShiftSettings((2.0,))),
             "shifted",
@@ -106,7 +118,7 @@ def test_a_restorer_draws_the_same_after_a_round_trip(
     assert bits(drawn[0]) == bits(drawn[1])
     assert again.restorer_name == name
     assert again.restorer_settings == (settings or restoration.get(name).settings())
-    assert again.contains_training_rows == (name in ("hotdeck", "shifted"))
+    assert again.contains_training_rows == (name in ("hotdeck", "nearest", "miwae", "shifted"))
 
 
 def test_somebody_elses_predictor_can_be_saved(tmp_path: Path) -> None:

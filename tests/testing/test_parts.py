@@ -11,6 +11,7 @@ import pytest
 
 from ascertain import datasets, missingness, restoration
 from ascertain.datasets import Dataset, cube
+from ascertain.restoration import _miwae as miwae
 from ascertain.restoration import _pvae as pvae
 from ascertain.testing import check_dataset, check_mechanism, check_restorer
 
@@ -23,7 +24,14 @@ SHORT = {
         decoder=(4,),
         classifier=(),
         schedule=replace(pvae.Settings().schedule, max_rounds=1, batches_per_round=2, stop_from=0),
-    )
+    ),
+    "miwae": miwae.Settings(
+        latent=2,
+        hidden=(4,),
+        training_codes=2,
+        codes=4,
+        schedule=replace(miwae.Settings().schedule, max_rounds=1, batches_per_round=2),
+    ),
 }
 SHORT["pvae_noise"] = SHORT["pvae"]
 

@@ -114,10 +114,16 @@ def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: i
     means = fit_mean(table)
     if neighbours is not None:
         check_count("neighbours", neighbours, least=1)
-        if table.x.shape[0] > MAX_DONORS:
-            kept = jr.choice(key, table.x.shape[0], (MAX_DONORS,), replace=False)
-            table = table.take(kept)
+        table = some_donors(key, table)
     return HotDeck(problem.without_names(), table, means, neighbours)
+
+
+def some_donors(key: PRNGKeyArray, table: Table) -> Table:
+    """At most `MAX_DONORS` rows of a table, chosen at random."""
+    n_rows = table.x.shape[0]
+    if n_rows <= MAX_DONORS:
+        return table
+    return table.take(jr.choice(key, n_rows, (MAX_DONORS,), replace=False))
 
 
 @register(

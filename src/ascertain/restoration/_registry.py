@@ -45,7 +45,9 @@ class RestorerPart(Part):
             )
 
 
-_RESTORERS = Registry("restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_impute"), RestorerPart)
+_RESTORERS = Registry(
+    "restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_nearest", "_miwae", "_impute"), RestorerPart
+)
 get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
 
 
