@@ -2,7 +2,10 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ascertain.errors import InputError
@@ -24,6 +27,17 @@ def restore(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
     """Fill the holes of a table with one draw; observed cells stay the same to the last bit."""
     drawn = jnp.asarray(restorer.draw(key, table), table.x.dtype)
     return table.with_cells(jnp.where(table.available, table.x, drawn), jnp.ones_like(table.available))
+
+
+def draws(
+    key: PRNGKeyArray, restorer: Restorer, table: Table, n: int
+) -> Float[Array, "draws instances features"]:
+    """Draw a value for every cell `n` times; the key of a single draw is used as it is, as by `restore`."""
+    keys = key[None] if n == 1 else jr.split(key, n)
+    if isinstance(restorer, eqx.Module):  # one after the other, which needs the memory of one
+        drawn: Array = jax.lax.map(lambda each: restorer.draw(each, table), keys)
+        return drawn
+    return jnp.stack([jnp.asarray(restorer.draw(each, table), table.x.dtype) for each in keys])
 
 
 def label_free(restorer: Any) -> Restorer:
