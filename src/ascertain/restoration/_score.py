@@ -181,34 +181,28 @@ def score_rows(
     max_rows: int = MAX_ROWS,
 ) -> RestorationScore:
     """`score_restorer` without checks; can be jitted and vmapped unless the restorer runs on the host."""
-    choosing, *keys = jr.split(key, 5)
+    choosing, hiding, drawing = jr.split(key, 3)
     if weights is None:
         rates = jnp.mean(problem.readable(valid.available), axis=0)
         weights = jnp.broadcast_to(1 / jnp.maximum(rates, _LEAST_RATE)[None], (valid.x.shape[0], len(rates)))
     rows = jnp.arange(valid.x.shape[0])
     if len(rows) > max_rows:
         rows = jnp.sort(jr.choice(choosing, rows, (max_rows,), replace=False))
-    table, weights = valid.take(rows), weights[rows]
+    table = valid.take(rows)
     has = problem.readable(table.available)
-    weights = jnp.where(has, weights, 0.0)
-    count, scale = has.sum(axis=1), _inverse_deviations(train)
-
-    def score(
-        keys: list[PRNGKeyArray], size: Int[Array, " rows"]
-    ) -> tuple[Float[Array, " rows"], Bool[Array, "rows actions"]]:
-        hiding, drawing = keys
-        hidden = _choose(hiding, weights, size)
-        cells = hidden.astype(jnp.float32) @ problem.reveals.astype(jnp.float32) > 0
-        seen = table.with_cells(table.x, table.available & ~cells)
-        drawn = draws(drawing, restorer, seen, n_draws)
-        return energy_scores(drawn * scale[None, None], table.x * scale[None], cells), hidden
-
+    weights = jnp.where(has, weights[rows], 0.0)
+    count = has.sum(axis=1)
     one = jnp.minimum(count, 1)
-    single, alone = score(keys[:2], one)
-    block, together = score(keys[2:], jnp.maximum(count // 2, one))
-    return RestorationScore(
-        single, block, weights.sum(axis=1) / has.shape[1], rows, jnp.stack([alone, together])
-    )
+    sizes = jnp.stack([one, jnp.maximum(count // 2, one)])
+    hidden = jax.vmap(_choose, (0, None, 0))(jr.split(hiding), weights, sizes)
+    cells = jnp.concatenate(hidden).astype(jnp.float32) @ problem.reveals.astype(jnp.float32) > 0
+    # Every row twice, once for each part, so that the restorer is compiled and called once for both.
+    twice: Table = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), table)
+    seen = twice.with_cells(twice.x, twice.available & ~cells)
+    drawn = draws(drawing, restorer, seen, n_draws)
+    scale = _inverse_deviations(train)[None]
+    single, block = jnp.split(energy_scores(drawn * scale[None], twice.x * scale, cells), 2)
+    return RestorationScore(single, block, weights.sum(axis=1) / has.shape[1], rows, hidden)
 
 
 def energy_scores(
