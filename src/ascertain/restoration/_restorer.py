@@ -16,7 +16,8 @@ from ascertain.problem import Table
 class Restorer(Protocol):
     """Draws values for all cells of a table, given the training data that it was fitted to.
 
-    One that can do so without the labels has a method `label_free()`, which returns such a restorer.
+    One that can do so without the labels has a method `label_free()`, which returns such a restorer. One that
+    makes several completions otherwise than by one draw each has a method `draws(key, table, n)`.
     """
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
@@ -31,13 +32,23 @@ def restore(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
 
 def draws(
     key: PRNGKeyArray, restorer: Restorer, table: Table, n: int
-) -> Float[Array, "draws instances features"]:
-    """Draw a value for every cell `n` times; the key of a single draw is used as it is, as by `restore`."""
-    keys = key[None] if n == 1 else jr.split(key, n)
-    if isinstance(restorer, eqx.Module):  # one after the other, which needs the memory of one
-        drawn: Array = jax.lax.map(lambda each: restorer.draw(each, table), keys)
-        return drawn
-    return jnp.stack([jnp.asarray(restorer.draw(each, table), table.x.dtype) for each in keys])
+) -> Float[Array, "completions instances features"]:
+    """Draw a value for every cell several times.
+
+    A restorer that does not draw all completions alike has a method `draws(key, table, n)`. One completion
+    is the draw that `restore` makes with the same key.
+    """
+    if n == 1:
+        return jnp.asarray(restorer.draw(key, table))[None]
+    own = getattr(restorer, "draws", None)
+    if own is not None:
+        several: Array = own(key, table, n)
+        return several
+    keys = jr.split(key, n)
+    if isinstance(restorer, eqx.Module):
+        mapped: Array = jax.lax.map(lambda k: restorer.draw(k, table), keys)
+        return mapped
+    return jnp.stack([jnp.asarray(restorer.draw(k, table)) for k in keys])  # on the host nothing is traced
 
 
 def label_free(restorer: Any) -> Restorer:
