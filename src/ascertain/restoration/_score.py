@@ -23,7 +23,7 @@ from ascertain._core.checks import check_count
 from ascertain._core.compilation import compiled
 from ascertain.errors import InputError
 from ascertain.problem import Problem, Table
-from ascertain.restoration._restorer import Restorer, draws
+from ascertain.restoration._restorer import Restorer
 
 MAX_ROWS = 2000  # that are scored, by default
 N_DRAWS = 20
@@ -199,10 +199,21 @@ def score_rows(
     # Every row twice, once for each part, so that the restorer is compiled and called once for both.
     twice: Table = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), table)
     seen = twice.with_cells(twice.x, twice.available & ~cells)
-    drawn = draws(drawing, restorer, seen, n_draws)
+    drawn = _draw_independently(drawing, restorer, seen, n_draws)
     scale = _inverse_deviations(train)[None]
     single, block = jnp.split(energy_scores(drawn * scale[None], twice.x * scale, cells), 2)
     return RestorationScore(single, block, weights.sum(axis=1) / has.shape[1], rows, hidden)
+
+
+def _draw_independently(
+    key: PRNGKeyArray, restorer: Restorer, table: Table, n: int
+) -> Float[Array, "draws instances features"]:
+    """Draw with a key for each; `draws` need not be independent, and without that the score has a bias."""
+    keys = jr.split(key, n)
+    if isinstance(restorer, eqx.Module):
+        drawn: Array = jax.lax.map(lambda each: restorer.draw(each, table), keys)
+        return drawn
+    return jnp.stack([jnp.asarray(restorer.draw(each, table)) for each in keys])
 
 
 def energy_scores(
