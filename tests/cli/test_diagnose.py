@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ def test_it_prints_a_summary_and_writes_a_page(
     assert "[b]lood" in words  # not taken for markup
     assert "Advice" in words
     assert "These cost more than the budget: 'scan'" in words
+    assert "Which restorer suits this table: add --restorers all" in words
     page = patients.with_name("patients-diagnosis.html")
     assert str(page) in shown.replace("\n", "")
     assert page.read_text().startswith("<!DOCTYPE html>")
@@ -61,9 +63,22 @@ def test_json_is_all_that_is_printed(
     assert out.is_file()
 
 
+def test_restorers_are_scored_if_asked_for(
+    patients: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "diagnose", str(patients), "--target", "sick", "--restorers", "hotdeck,mean") == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "restorer score difference standard error seconds" in words
+    assert re.search(r" mean \d\.\d{4} \+\d", words)  # worse than draws
+    assert "cannot see values that are missing because of what they are" in words
+    assert "--restorers" not in words
+    assert "Scores of restorers" in patients.with_name("patients-diagnosis.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--target", "sick", "--restorers", "hotdek"], "did you mean 'hotdeck'"),
         (["--target", "sik"], "no column 'sik'; did you mean 'sick'?"),
         ([], "Missing option"),
         (["--target", "sick", "--budget", "0.5"], "a budget of 0.5 buys nothing"),
@@ -105,6 +120,7 @@ def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         "--sep",
         "--na",
         "--out",
+        "--restorers",
         "--json",
     ):
         assert option in shown

@@ -3,17 +3,23 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
 
 from ascertain import load
+from ascertain.analysis import read_results
 from ascertain.errors import InputError, StoreError
 from ascertain.recipe import _programs as programs
+from ascertain.recipe._jobs import Job
 from ascertain.recipe._programs import Done
 from ascertain.recipe._stages import Inputs
+from ascertain.restoration import fit_hotdeck, score_restorer
 from ascertain.study import run_study
 from ascertain.study._grid import Grid
 from ascertain.study._runners import LocalRunner, OutOfMemoryError
@@ -34,7 +40,8 @@ def test_every_cell_has_a_row_per_budget(finished: Path) -> None:
     assert (results.loc[complete, ["mechanism", "restorer"]].to_numpy() == "").all()
     assert results.loc[complete, "rate"].eq(0).all()
     assert results.loc[results["treatment"] == "restored", "restorer"].eq("hotdeck").all()
-    assert results["restoration_rmse"].notna().eq(results["treatment"] == "restored").all()
+    for column in ("restoration_rmse", "restoration_score"):
+        assert results[column].notna().eq(results["treatment"] == "restored").all()
     assert results["shortened"].all()
     assert results["width"].eq(2).all()
 
@@ -105,6 +112,48 @@ def test_lost_and_broken_files_are_made_again(finished: Path, tmp_path: Path) ->
         artefact.unlink()
     run_study(tiny(), folder, runner=LocalRunner(width=2))
     assert (folder / "results.parquet").read_bytes() == whole
+
+
+def test_a_study_without_scores_of_restorers_goes_on(finished: Path, tmp_path: Path) -> None:
+    """As versions before 0.2 wrote it: neither restored tables nor records have the score."""
+    folder, score = tmp_path / "copy", "restoration_score"
+    shutil.copytree(finished, folder)
+    store, grid = Store(folder), Grid(tiny(), width=2)
+    for job in grid.jobs:
+        if job.stage == "restore":
+            values = store.load_artefact(job, grid.materials.result_like(job))
+            details = store.details(job)
+            assert details is not None
+            store.save_artefact(job, values[:2], details)
+    for job in grid.cells:
+        record = store.record(job)
+        assert record is not None
+        del record[score]
+        store.save_record(job, record)
+    next((folder / "cells").glob("random-s_cube_mcar-0.5_restored*")).unlink()
+    assert run_study(tiny(), folder, runner=LocalRunner(width=2)).finished == 24
+    found, before = _results(folder), _results(finished)
+    assert found[score].isna().all()
+    pd.testing.assert_frame_equal(found.drop(columns=score), before.drop(columns=score), check_exact=True)
+    # The table of such a study has no column at all.
+    found.drop(columns=score).to_parquet(folder / "results.parquet")
+    assert read_results(folder).results[score].isna().all()
+
+
+def test_the_score_of_a_restorer_is_that_of_its_own_key(finished: Path) -> None:
+    """Computed anew outside of the study's program."""
+    grid, store = Grid(tiny(), width=2), Store(finished)
+    materials = grid.materials
+    job = next(job for job in grid.jobs if job.stage == "restore")
+
+    def read(each: Job) -> Any:
+        return store.load_artefact(each, materials.result_like(each))
+
+    inputs = jax.tree.map(jnp.asarray, materials.inputs(job, read))
+    key = jr.wrap_key_data(inputs.key)
+    deck = fit_hotdeck(jr.split(key, 3)[0], inputs.problem, inputs.train)
+    score = score_restorer(jr.fold_in(key, 100), inputs.problem, deck, inputs.train, inputs.valid)
+    assert float(read(job).score.item()) == pytest.approx(float(score.mean), rel=1e-4)
 
 
 def test_another_width_is_refused_unless_asked_for(finished: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _COLUMNS = {
     "routes": ["dataset", "split", "protocol", "budget", "v_static", "sensitivity", "overlap", "routes"],
     "acquisitions": ["cell", *IDENTITY, "step", "action", "share"],
 }
+_LATER = {"results": ["restoration_score"]}  # columns that studies of earlier versions do not have
 _TEXT = ["cell", *(column for column in IDENTITY if column not in ("rate", "split"))]  # '' where missing
 _DTYPES = {
     **dict.fromkeys((*_TEXT, "stage", "metric", "device", "version"), "str"),
@@ -107,7 +108,8 @@ def at_largest_budget(frame: pd.DataFrame) -> pd.DataFrame:
 
 def empty_table(name: str) -> pd.DataFrame:
     """One of the tables, without rows."""
-    dtypes = {column: _DTYPES.get(column, "float64") for column in _COLUMNS[name]}
+    columns = [*_COLUMNS[name], *_LATER.get(name, ())]
+    dtypes = {column: _DTYPES.get(column, "float64") for column in columns}
     return pd.DataFrame({column: pd.Series(dtype=dtype) for column, dtype in dtypes.items()})
 
 
@@ -189,6 +191,7 @@ def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
             f"{path} lacks the columns {listed(missing)}: it is of another version; "
             "`ascertain study run` writes it anew"
         )
+    table = table.assign(**{column: float("nan") for column in _LATER.get(name, ()) if column not in table})
     # Columns that do not apply to a row may have been written as missing.
     blanks = {**dict.fromkeys(_TEXT, ""), "rate": 0.0}
     table = table.fillna({column: blank for column, blank in blanks.items() if column in table.columns})

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from ascertain.cli import _table_options as options
-from ascertain.cli._app import app, console, warn
+from ascertain.cli._app import app, console, progress_bar, warn
 
 if TYPE_CHECKING:
     from ascertain.practice.diagnosis._findings import Findings
@@ -35,6 +35,8 @@ Examples:
 `ascertain diagnose patients.csv --target died --costs prices.csv --budget 30 --known age,sex --na -9`
 
 `ascertain diagnose patients.parquet --target died --groups panels.json --json`
+
+`ascertain diagnose patients.csv --target died --restorers all` — also how well restorers fill its holes
 """
 )
 def diagnose(
@@ -51,6 +53,13 @@ def diagnose(
     out: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="TABLE-diagnosis.html")
     ] = None,
+    restorers: Annotated[
+        str,
+        typer.Option(
+            help="Also fit restorers and score them: all, or names such as hotdeck,mean. Takes minutes.",
+            show_default="none",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead.")] = False,
 ) -> None:
     """Say what the holes of a table mean for learning which measurement to take next.
@@ -62,7 +71,18 @@ def diagnose(
     from ascertain.practice.diagnosis._report import write_diagnosis
 
     read = options.read_table(table, target, sep, na)
-    findings, drawing = diagnose_table(read, **options.read_price_list(costs, groups, known), budget=budget)
+    prices = options.read_price_list(costs, groups, known)
+    names = _restorer_names(restorers)
+    if names:
+        with progress_bar() as bar:
+            task = bar.add_task("the table and its holes", total=None)
+
+            def show(stage: str, done: int, total: int) -> None:
+                bar.update(task, description=escape(stage), completed=done, total=total)
+
+            findings, drawing = diagnose_table(read, **prices, budget=budget, restorers=names, on_stage=show)
+    else:
+        findings, drawing = diagnose_table(read, **prices, budget=budget)
     path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
     write_diagnosis(findings, drawing, path)
     advice = recommend(findings)
@@ -71,8 +91,24 @@ def diagnose(
         print(json.dumps(content, indent=2, allow_nan=False))
         return
     _print_findings(findings)
+    _print_restorers(findings)
     _print_advice(advice)
+    if findings.restorers is None and findings.holes.rate > 0:
+        console.print("Which restorer suits this table: add --restorers all (minutes)", style="dim")
     console.print(escape(str(path)), soft_wrap=True)
+
+
+def _restorer_names(text: str) -> list[str]:
+    """Read the names of restorers, and check them before the long work begins."""
+    from ascertain import restoration
+    from ascertain.practice.diagnosis._restorers import default_restorers
+
+    if text.strip() == "all":
+        return default_restorers()
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        restoration.get(name)
+    return names
 
 
 def _print_findings(findings: "Findings") -> None:
@@ -90,6 +126,28 @@ def _print_findings(findings: "Findings") -> None:
     console.print(Padding(escape(summary.support_sentence(findings)), (0, 0, 0, 2)))
     routes = summary.routes_facts(findings.routes) or [Fact("Not computed", str(findings.routes))]
     _print_section("Fixed sets of actions", routes)
+
+
+def _print_restorers(findings: "Findings") -> None:
+    from ascertain.practice.diagnosis import _summary as summary
+
+    found = findings.restorers
+    if found is None:
+        return
+    console.print("\n[bold]Restorers[/]")
+    if isinstance(found, str):
+        console.print(f"  Not computed: {escape(found)}")
+        return
+    name, *numbers = (heading.lower() for heading in summary.RESTORER_HEADINGS)
+    printed = Table(f"  {name}", box=None, padding=(0, 2, 0, 0))
+    for heading in numbers:
+        printed.add_column(heading, justify="right")
+    for restorer in found.restorers:
+        name, *texts = summary.restorer_cells(found, restorer)
+        printed.add_row(f"  {escape(name)}", *texts)
+    console.print(printed)
+    for sentence in summary.restorers_sentences(found):
+        console.print(Padding(escape(f"• {sentence}"), (0, 0, 0, 2)))
 
 
 def _print_section(title: str, facts: "list[Fact]") -> None:

@@ -6,9 +6,12 @@ policy chose it. Rows are cross-fitted: no row is used in the model that predict
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
+
+from ascertain.problem import Problem, Table
 
 FOLDS = 5
 _PENALTIES = (100.0, 10.0, 1.0)  # L2, on standardised covariates; each fit starts at the one before
@@ -48,6 +51,39 @@ def propensities(choices: Choices) -> Float[np.ndarray, " choices"]:
         part = Choices(*(each[here] for each in choices))
         found[here] = cross_fit(_covariates(part), part.available, part.fold)
     return found
+
+
+def availability_weights(
+    problem: Problem, table: Table, *, clip: float = 0.02, seed: int = 0
+) -> Float[np.ndarray, "instances actions"]:
+    """1 / P(a row has an action), given the rest of the row, for each row and action.
+
+    These are weights for `restoration.score_restorer`. Each action has its own cross-fitted logistic
+    regression on the row's other values, on which other actions it has, and on its class. Some thousand rows
+    are enough, and take seconds; the time grows with the rows and with the third power of the columns.
+
+    Parameters
+    ----------
+    problem
+        Its actions.
+    table
+        The rows to score a restorer on.
+    clip
+        The least probability; a smaller one counts as this one, which bounds the weights.
+    seed
+        Seed of the folds.
+    """
+    x, available, y = (np.asarray(each) for each in (table.x, table.available, table.y))
+    reveals, has = np.asarray(problem.reveals), np.asarray(problem.readable(jnp.asarray(available)))
+    fold = assign_folds(len(x), seed)
+    probability = np.ones(has.shape)
+    for action in np.flatnonzero(~has.all(axis=0)):
+        others = has.copy()
+        others[:, action] = False
+        rest = available & ~reveals[action][None]
+        own = Choices(np.full(len(x), action), has[:, action], x, rest, others, y, fold)
+        probability[:, action] = propensities(own)
+    return 1 / np.maximum(probability, clip)
 
 
 def cross_fit(

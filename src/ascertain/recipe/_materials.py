@@ -142,12 +142,17 @@ class Materials:
             return float("nan")
         return float(np.sqrt(np.mean((load(restored).train - train.x)[missing].astype(np.float64) ** 2)))
 
+    def restoration_score(self, job: Job, load: Load) -> float:
+        """The score of the restorer of a job's data; NaN where nothing was restored."""
+        restored = job.needed("restore")
+        return float("nan") if restored is None else float(np.asarray(load(restored).score).item())
+
     def _result_like(self, job: Job) -> Any:
         if self.stage(job).on_host:  # cannot be traced, but its result has the shape of the tables
             part = self.part(job.dataset, job.split)
             if job.stage == "mask":
                 return shapes_of(Masks(part.train.available, part.valid.available))
-            return shapes_of(Values(part.train.x, part.valid.x))
+            return shapes_of(Values(part.train.x, part.valid.x, np.float32(0)))
         return result_like(self.stage(job), self.like(job), self.width)
 
     def _stage(self, job: Job) -> Stage:
@@ -185,8 +190,10 @@ def _treated(part: PreparedSplit, job: Job, load: Load) -> tuple[Table, Table]:
     tables = (part.train, part.valid)
     restored, mask = job.needed("restore"), job.needed("mask")
     if restored is not None:
+        values: Values = load(restored)
         train, valid = (
-            _with(t, x, np.ones_like(t.available)) for t, x in zip(tables, load(restored), strict=True)
+            _with(t, x, np.ones_like(t.available))
+            for t, x in zip(tables, (values.train, values.valid), strict=True)
         )
         return train, valid
     if mask is not None:

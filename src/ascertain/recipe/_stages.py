@@ -18,6 +18,9 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.registry import SharedModel
 from ascertain.restoration._restorer import Restorer, restore
+from ascertain.restoration._score import score_rows
+
+_SCORING = 100  # folded into a key to score restorers; small numbers would be those of `split`
 
 
 class Inputs(NamedTuple):
@@ -42,10 +45,11 @@ class Masks(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The cells of restored tables."""
+    """The cells of restored tables, and the restorer's score (`restoration.score_restorer`)."""
 
     train: Any
     valid: Any
+    score: Any  # NaN in stores of earlier versions
 
 
 class Fitted(NamedTuple):
@@ -104,7 +108,9 @@ class Stage:
             fitting, self.part, inputs.problem, inputs.train, inputs.valid, self.settings, inputs.given
         )
         tables = (inputs.train, inputs.valid)
-        return Values(*(restore(k, restorer, table).x for k, table in zip(drawing, tables, strict=True)))
+        train, valid = (restore(k, restorer, table).x for k, table in zip(drawing, tables, strict=True))
+        score = score_rows(jr.fold_in(inputs.key, _SCORING), inputs.problem, restorer, *tables)
+        return Values(train, valid, score.mean)
 
     def _pretrain(self, inputs: Inputs) -> Any:
         pretrain = methods.get(self.part).pretrain

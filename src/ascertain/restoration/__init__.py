@@ -14,8 +14,12 @@ from ascertain.restoration._registry import get as get
 from ascertain.restoration._registry import names as names
 from ascertain.restoration._registry import register as register
 from ascertain.restoration._restorer import Restorer as Restorer
+from ascertain.restoration._restorer import draws as draws
 from ascertain.restoration._restorer import label_free as label_free
 from ascertain.restoration._restorer import restore as restore
+from ascertain.restoration._score import RestorationScore as RestorationScore
+from ascertain.restoration._score import ScoreEstimate as ScoreEstimate
+from ascertain.restoration._score import score_restorer as score_restorer
 from ascertain.restoration._treatments import TREATMENTS as TREATMENTS
 from ascertain.restoration._treatments import Treatment as Treatment
 from ascertain.restoration._treatments import held_out_error as held_out_error

@@ -25,6 +25,7 @@ RESULTS, TIMINGS, ROUTES = "results.parquet", "timings.parquet", "routes.parquet
 ACQUISITIONS = "acquisitions.parquet"
 TABLES = (RESULTS, TIMINGS, ROUTES, ACQUISITIONS)
 
+_RESTORATION = ("restoration_rmse", "restoration_score")  # records of earlier versions lack the second
 _SHARE_DIGITS = 6
 
 
@@ -81,6 +82,7 @@ def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[
         "metric": dataset.metric,
         "shortened": grid.shortened(job),
         "restoration_rmse": _number(materials.restoration_error(job, load)),
+        "restoration_score": _number(materials.restoration_score(job, load)),
         "scores": [{k: _number(v) for k, v in row.items()} for row in frame.to_dict("records")],
         "actions": list(dataset.problem.action_names or map(str, range(dataset.problem.n_actions))),
         "shares": [] if shares is None else np.round(shares, _SHARE_DIGITS).tolist(),
@@ -128,12 +130,12 @@ def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
     rows = []
     for cell, record in records.items():
         own = {"cell": cell, **{name: record[name] for name in (*IDENTITY, "protocol")}}
-        after = {name: record[name] for name in ("restoration_rmse", "shortened")}
+        after = {name: record.get(name) for name in (*_RESTORATION, "shortened")}
         after |= {name: record["details"][name] for name in ("width", "device")}
         shared = {"train_budget": record["train_budget"], "metric": record["metric"]}
         rows += [{**own, "budget": row["budget"], **shared, **row, **after} for row in record["scores"]]
     return _sorted(pd.DataFrame(rows), "budget", "estimator").astype(
-        {"restoration_rmse": float} if rows else {}
+        dict.fromkeys(_RESTORATION, float) if rows else {}
     )
 
 

@@ -108,10 +108,20 @@ class Store:
         self._clear_failure(job)
 
     def load_artefact(self, job: Job, like: Any) -> Any:
-        """Read a PyTree of arrays of the given structure."""
+        """Read a PyTree of arrays of the given structure.
+
+        The restored tables of earlier versions have no score of the restorer; it is read as NaN.
+        """
+        shapes, structure = jax.tree.flatten(like)
         with safe_open(self.path(job), "numpy") as file:
-            leaves = [file.get_tensor(str(place)) for place in range(len(jax.tree.leaves(like)))]
-        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+            known = set(file.keys())
+            leaves = [
+                file.get_tensor(str(place))
+                if job.stage != "restore" or str(place) in known
+                else np.full(leaf.shape, np.nan, leaf.dtype)
+                for place, leaf in enumerate(shapes)
+            ]
+        return jax.tree.unflatten(structure, leaves)
 
     def save_failure(self, job: Job, error: str, trace: str = "") -> None:
         """Record why a job failed; the next run tries it again."""

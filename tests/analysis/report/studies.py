@@ -105,6 +105,7 @@ _DEFAULTS: dict[str, Any] = {
     "forced_stop_rate": 1.0,
     "n_rows": 400,
     "restoration_rmse": float("nan"),
+    "restoration_score": float("nan"),
     "shortened": False,
     "width": 16,
     "device": "cpu",

@@ -13,7 +13,7 @@ from ascertain.analysis._results import IDENTITY, SCORES
 _FILTERS = (*IDENTITY, "budget")  # columns to filter by
 _MEASURED = (
     *("score", "mean_cost", "mean_acquisitions", *SCORES),
-    *("forced_stop_rate", "n_rows", "restoration_rmse"),
+    *("forced_stop_rate", "n_rows", "restoration_rmse", "restoration_score"),
 )
 _OTHER = ("metric", "shortened", "device", "cell")  # repeated texts that are not filtered by
 _OF_ESTIMATES = ("estimator", "score_low", "score_high")  # where rows have holes of their own
@@ -26,6 +26,7 @@ _LABELS = {
     "ece": "ECE",
     "n_rows": "Rows scored",
     "restoration_rmse": "Restoration RMSE",
+    "restoration_score": "Restoration energy score",
 }
 _DIGITS = 5  # of a score; a thousandth is already less than the noise between splits
 

@@ -2,6 +2,6 @@
 
 `findings` puts together what the others find: `profile` describes the columns, `holes` what is missing and
 what missingness is associated with, `support` how many rows have the actions of a path, `fixed_routes` what
-fixed sets of actions achieve. `recommendations` are rules over the findings; `summary`, `figures` and
-`report` present them.
+fixed sets of actions achieve, `restorers` how well restorers fill the holes. `recommendations` are rules over
+the findings; `summary`, `figures` and `report` present them.
 """

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ascertain.missingness import Diagnosis
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
 from ascertain.practice.diagnosis._holes import Holes, find_holes
 from ascertain.practice.diagnosis._profile import TableProfile, profile
+from ascertain.practice.diagnosis._restorers import RestorerFindings, find_restorers
 from ascertain.practice.diagnosis._support import Support, find_support
 from ascertain.tables._reading import UserTable, encode
 
@@ -26,13 +27,17 @@ class Findings:
     holes: Holes
     support: Support
     routes: FixedRoutes | str  # or why there are none
+    restorers: RestorerFindings | str | None = None  # or why there are none; None where nobody asked
 
     def to_json(self) -> dict[str, Any]:
         """The findings as plain data; what could not be computed is None."""
         content = dataclasses.asdict(self)
         content["holes"]["against_mcar"] = self.holes.against_mcar
-        if isinstance(self.routes, str):
-            content["routes"] = {"not_computed": self.routes}
+        for name in ("routes", "restorers"):
+            if isinstance(content[name], str):
+                content[name] = {"not_computed": content[name]}
+        if self.restorers is None:
+            del content["restorers"]
         return dict(_plain(content))
 
 
@@ -43,6 +48,8 @@ def diagnose_table(
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
     budget: float | None = None,
+    restorers: Sequence[str] = (),
+    on_stage: Callable[[str, int, int], object] = lambda stage, done, total: None,
 ) -> tuple[Findings, Diagnosis]:
     """Look at a table before learning from it; the second part is for drawing its holes.
 
@@ -54,6 +61,10 @@ def diagnose_table(
         As for `ascertain.tables._reading.encode`: prices, panels, and columns that are not acquired.
     budget
         How much may be spent on an instance; None for any amount.
+    restorers
+        The restorers to fit and score; by default none, as that takes longer than all else.
+    on_stage
+        Called with its name, how many are done and how many there are when a restorer is fitted.
 
     Examples
     --------
@@ -82,6 +93,9 @@ def diagnose_table(
             holes=holes,
             support=find_support(readable, encoding.action_names, prices, budget, table.y, table.classes),
             routes=find_routes(x.astype(np.float64), available, table.y, problem),
+            restorers=find_restorers(x, available, table.y, problem, restorers, on_stage)
+            if restorers
+            else None,
         )
     return findings, drawing
 

@@ -46,6 +46,11 @@ def render(findings: Findings, drawing: Diagnosis) -> str:
             "Rows that support acquisitions", lambda: draw_support(findings.support), "rows"
         ),
         depths=_depth_table(findings),
+        restorers=_restorers_table(findings),
+        restorers_sentences=[]
+        if findings.restorers is None or isinstance(findings.restorers, str)
+        else summary.restorers_sentences(findings.restorers),
+        restorers_missing=findings.restorers if isinstance(findings.restorers, str) else "",
         routes=summary.routes_facts(findings.routes),
         routes_missing=findings.routes if isinstance(findings.routes, str) else "",
     )
@@ -116,6 +121,16 @@ def _depth_table(findings: Findings) -> HtmlTable | None:
         counted = (depth.random.low, depth.random.median, depth.random.high, depth.best_observed)
         rows.append([count_cell(depth.k), expected, *map(count_cell, counted)])
     return html_table(headers, rows)
+
+
+def _restorers_table(findings: Findings) -> HtmlTable | None:
+    found = findings.restorers
+    if found is None or isinstance(found, str):
+        return None
+    texts = [summary.restorer_cells(found, each) for each in found.restorers]
+    return html_table(
+        summary.RESTORER_HEADINGS, [[Cell(name), *map(number_cell, numbers)] for name, *numbers in texts]
+    )
 
 
 def _p_cell(p_value: float) -> Cell:

@@ -5,6 +5,7 @@ from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import LEVEL, Holes
 from ascertain.practice.diagnosis._profile import TableProfile
+from ascertain.practice.diagnosis._restorers import RestorerFinding, RestorerFindings
 from ascertain.practice.diagnosis._support import Spread, Support
 from ascertain.reporting._tables import NOTHING, Fact
 from ascertain.reporting._text import counted, joined
@@ -128,6 +129,34 @@ def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
         Fact("No acquisition", f"{routes.no_acquisition:.3f}"),
         Fact("Overlap", overlap),
         Fact("Scored on", f"{routes.chosen_on:,} rows to choose, {routes.checked_on:,} to check: {scored}"),
+    ]
+
+
+RESTORER_HEADINGS = ("Restorer", "Score", "Difference", "Standard error", "Seconds")
+
+
+def restorer_cells(found: RestorerFindings, restorer: RestorerFinding) -> tuple[str, ...]:
+    """One restorer's line of the table, in the order of `RESTORER_HEADINGS`."""
+    itself = restorer.name == found.baseline
+    difference, error = f"{restorer.difference:+.4f}", f"{restorer.difference_error:.4f}"
+    return (
+        restorer.name,
+        f"{restorer.score:.4f}",
+        NOTHING if itself else difference,
+        NOTHING if itself else error,
+        f"{restorer.seconds:.1f}",
+    )
+
+
+def restorers_sentences(found: RestorerFindings) -> list[str]:
+    """What the scores mean, and what they cannot show."""
+    return [
+        f"Each was fitted to {found.trained_on:,} rows. In {found.scored_on:,} other rows actions that were "
+        "measured were hidden, one and then half of them, and drawn 20 times. The score is the energy score "
+        "in standard deviations per cell: smaller is better. Cells count more where others like them are "
+        "missing.",
+        f"A difference to {found.baseline!r} of less than two standard errors may be chance.",
+        "The scores cannot see values that are missing because of what they are: those cannot be hidden.",
     ]
 
 
