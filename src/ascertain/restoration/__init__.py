@@ -6,6 +6,8 @@ from ascertain.restoration._impute import MeanFill as MeanFill
 from ascertain.restoration._impute import SklearnImputer as SklearnImputer
 from ascertain.restoration._impute import fit_mean as fit_mean
 from ascertain.restoration._impute import fit_sklearn as fit_sklearn
+from ascertain.restoration._mixture import Mixture as Mixture
+from ascertain.restoration._mixture import fit_mixture as fit_mixture
 from ascertain.restoration._pvae import PVAE as PVAE
 from ascertain.restoration._pvae import PVAERestorer as PVAERestorer
 from ascertain.restoration._pvae import fit_pvae as fit_pvae
