@@ -11,6 +11,7 @@ import pytest
 
 from ascertain import datasets, missingness, restoration
 from ascertain.datasets import Dataset, cube
+from ascertain.restoration import _ensemble as ensemble
 from ascertain.restoration import _miwae as miwae
 from ascertain.restoration import _mixture as mixture
 from ascertain.restoration import _pvae as pvae
@@ -35,6 +36,7 @@ SHORT: dict[str, Any] = {
     ),
 }
 SHORT["pvae_noise"] = SHORT["pvae"]
+SHORT["ensemble"] = ensemble.Settings(members=("hotdeck", "mean"))
 SHORT["mixture"] = mixture.Settings(components=(1, 2), starts=1, wide_updates=2, updates=4)
 
 

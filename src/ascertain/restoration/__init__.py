@@ -1,5 +1,7 @@
 """Restoration: filling the holes of training data with draws, so that every action can be learned from."""
 
+from ascertain.restoration._ensemble import Ensemble as Ensemble
+from ascertain.restoration._ensemble import fit_ensemble as fit_ensemble
 from ascertain.restoration._hotdeck import HotDeck as HotDeck
 from ascertain.restoration._hotdeck import fit_hotdeck as fit_hotdeck
 from ascertain.restoration._impute import MeanFill as MeanFill
@@ -16,6 +18,7 @@ from ascertain.restoration._registry import get as get
 from ascertain.restoration._registry import names as names
 from ascertain.restoration._registry import register as register
 from ascertain.restoration._restorer import Restorer as Restorer
+from ascertain.restoration._restorer import draws as draws
 from ascertain.restoration._restorer import label_free as label_free
 from ascertain.restoration._restorer import restore as restore
 from ascertain.restoration._treatments import TREATMENTS as TREATMENTS

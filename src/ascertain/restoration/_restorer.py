@@ -2,7 +2,10 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ascertain.errors import InputError
@@ -13,7 +16,8 @@ from ascertain.problem import Table
 class Restorer(Protocol):
     """Draws values for all cells of a table, given the training data that it was fitted to.
 
-    One that can do so without the labels has a method `label_free()`, which returns such a restorer.
+    One that can do so without the labels has a method `label_free()`, which returns such a restorer. One that
+    makes several completions otherwise than by one draw each has a method `draws(key, table, n)`.
     """
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
@@ -24,6 +28,27 @@ def restore(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
     """Fill the holes of a table with one draw; observed cells stay the same to the last bit."""
     drawn = jnp.asarray(restorer.draw(key, table), table.x.dtype)
     return table.with_cells(jnp.where(table.available, table.x, drawn), jnp.ones_like(table.available))
+
+
+def draws(
+    key: PRNGKeyArray, restorer: Restorer, table: Table, n: int
+) -> Float[Array, "completions instances features"]:
+    """Draw a value for every cell several times.
+
+    A restorer that does not draw all completions alike has a method `draws(key, table, n)`. One completion
+    is the draw that `restore` makes with the same key.
+    """
+    if n == 1:
+        return jnp.asarray(restorer.draw(key, table))[None]
+    own = getattr(restorer, "draws", None)
+    if own is not None:
+        several: Array = own(key, table, n)
+        return several
+    keys = jr.split(key, n)
+    if isinstance(restorer, eqx.Module):
+        mapped: Array = jax.lax.map(lambda k: restorer.draw(k, table), keys)
+        return mapped
+    return jnp.stack([jnp.asarray(restorer.draw(k, table)) for k in keys])  # on the host nothing is traced
 
 
 def label_free(restorer: Any) -> Restorer:
