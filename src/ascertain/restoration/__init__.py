@@ -25,3 +25,5 @@ from ascertain.restoration._treatments import TREATMENTS as TREATMENTS
 from ascertain.restoration._treatments import Treatment as Treatment
 from ascertain.restoration._treatments import held_out_error as held_out_error
 from ascertain.restoration._treatments import treat as treat
+from ascertain.restoration._trees import ChainedTrees as ChainedTrees
+from ascertain.restoration._trees import fit_trees as fit_trees
