@@ -25,7 +25,7 @@ _BLOCK = 1000  # rows to match at once
 class Settings:
     """The size of the forests, and the length of the chains."""
 
-    trees: int = 10
+    trees: int = 20
     least_leaf: int = 5  # rows
     donors: int = 5  # to draw from
     sweeps: int = 5
@@ -116,12 +116,14 @@ class ChainedTrees:
         forest = ExtraTreesRegressor(
             self.settings.trees,
             min_samples_leaf=self.settings.least_leaf,
+            bootstrap=True,
             random_state=int(rng.integers(2**31)),
         ).fit(inputs, values if values.shape[1] > 1 else values[:, 0])
+        predicted = _predict_out_of_bag(forest, inputs)
         if len(values) > self.settings.most_donors:
             kept = rng.choice(len(values), self.settings.most_donors, replace=False)
-            inputs, values = inputs[kept], values[kept]
-        return _Unit(features, forest, values, _predict(forest, inputs))
+            values, predicted = values[kept], predicted[kept]
+        return _Unit(features, forest, values, predicted)
 
     def _redrawn(
         self,
@@ -217,6 +219,23 @@ def _predict(
     forest: Any, inputs: Float[np.ndarray, "instances inputs"]
 ) -> Float[np.ndarray, "instances own"]:
     return np.asarray(forest.predict(inputs)).reshape(len(inputs), -1)
+
+
+def _predict_out_of_bag(
+    forest: Any, inputs: Float[np.ndarray, "instances inputs"]
+) -> Float[np.ndarray, "instances own"]:
+    """Predict the rows that a forest was fitted to, each by the trees that did not see it.
+
+    Trees that saw a row know its own value; a match on that would make draws too narrow. A row that every
+    tree saw is predicted by all.
+    """
+    total, count = np.zeros((len(inputs), forest.n_outputs_)), np.zeros((len(inputs), 1))
+    for tree, seen in zip(forest.estimators_, forest.estimators_samples_, strict=True):
+        unseen = np.setdiff1d(np.arange(len(inputs)), seen)
+        if len(unseen):
+            total[unseen] += tree.predict(inputs[unseen]).reshape(len(unseen), -1)
+            count[unseen] += 1
+    return np.where(count > 0, total / np.maximum(count, 1), _predict(forest, inputs))
 
 
 def _on_host(table: Table) -> _Rows:
