@@ -13,12 +13,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from scipy.spatial import KDTree
 from sklearn.ensemble import ExtraTreesRegressor
 
 from ascertain.problem import Problem, Table
 from ascertain.restoration._registry import register
-
-_BLOCK = 1000  # rows to match at once
 
 
 @dataclass(frozen=True)
@@ -152,21 +151,18 @@ class ChainedTrees:
         seen: Bool[np.ndarray, "lacking own"],
     ) -> Int[np.ndarray, " lacking"]:
         """Pick among the nearest donors: by predictions, and by values where the row has them."""
-        among = min(self.settings.donors, len(unit.values))
-        found = []
-        for start in range(0, len(wanted), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            distance = np.zeros((len(wanted[block]), len(unit.values)))
-            for place in range(wanted.shape[1]):
-                has = seen[block, place, None]
-                theirs = np.where(has, unit.values[None, :, place], unit.predicted[None, :, place])
-                distance += (wanted[block, place, None] - theirs) ** 2
-            # Many predictions are equal, as those of one leaf are; noise decides between them.
-            distance += 1e-9 * unit.values.var() * rng.random(distance.shape)
-            nearest = np.argpartition(distance, among - 1, axis=1)[:, :among]
-            pick = rng.integers(0, among, len(nearest))
-            found.append(nearest[np.arange(len(nearest)), pick])
-        return np.concatenate(found)
+        among = range(1, 1 + min(self.settings.donors, len(unit.values)))
+        # Many predictions are equal, as those of one leaf are; noise on both sides decides between them.
+        noise = 1e-6 * unit.values.std()
+        found = np.zeros(len(wanted), int)
+        for pattern in np.unique(seen, axis=0):
+            alike = np.flatnonzero((seen == pattern).all(axis=1))
+            theirs = np.where(pattern, unit.values, unit.predicted)
+            donors = KDTree(theirs + noise * rng.random(theirs.shape))
+            own = wanted[alike] + noise * rng.random((len(alike), wanted.shape[1]))
+            _, nearest = donors.query(own, k=list(among))
+            found[alike] = nearest[np.arange(len(alike)), rng.integers(0, len(among), len(alike))]
+        return found
 
     def _inputs(
         self,
