@@ -36,7 +36,7 @@ SHORT: dict[str, Any] = {
     ),
 }
 SHORT["pvae_noise"] = SHORT["pvae"]
-SHORT["ensemble"] = ensemble.Settings(members=("hotdeck", "mean"))
+SHORT["ensemble"] = ensemble.Settings(members=("nearest", "hotdeck"))
 SHORT["mixture"] = mixture.Settings(components=(1, 2), starts=1, wide_updates=2, updates=4)
 
 
