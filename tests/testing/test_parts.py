@@ -11,11 +11,13 @@ import pytest
 
 from ascertain import datasets, missingness, restoration
 from ascertain.datasets import Dataset, cube
+from ascertain.restoration import _ensemble as ensemble
 from ascertain.restoration import _miwae as miwae
+from ascertain.restoration import _mixture as mixture
 from ascertain.restoration import _pvae as pvae
 from ascertain.testing import check_dataset, check_mechanism, check_restorer
 
-SHORT = {
+SHORT: dict[str, Any] = {
     "pvae": pvae.Settings(
         latent=2,
         embedding=2,
@@ -34,6 +36,8 @@ SHORT = {
     ),
 }
 SHORT["pvae_noise"] = SHORT["pvae"]
+SHORT["ensemble"] = ensemble.Settings(members=("nearest", "hotdeck"))
+SHORT["mixture"] = mixture.Settings(components=(1, 2), starts=1, wide_updates=2, updates=4)
 
 
 @pytest.mark.parametrize("name", restoration.names())

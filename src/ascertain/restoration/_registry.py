@@ -46,7 +46,10 @@ class RestorerPart(Part):
 
 
 _RESTORERS = Registry(
-    "restorer", "ascertain.restoration", ("_pvae", "_hotdeck", "_nearest", "_miwae", "_impute"), RestorerPart
+    "restorer",
+    "ascertain.restoration",
+    ("_pvae", "_hotdeck", "_nearest", "_miwae", "_impute", "_mixture", "_trees", "_ensemble"),
+    RestorerPart,
 )
 get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
 
