@@ -203,6 +203,7 @@ class Table(eqx.Module):
     available: Bool[Array, "instances features"]
     n_classes: int = eqx.field(static=True)
     ids: Int[Array, " instances"]
+    completions: int = eqx.field(static=True)  # of every instance; all of the first one come first
 
     def __init__(
         self,
@@ -236,11 +237,17 @@ class Table(eqx.Module):
         if numbers.shape != (len(values),) or numbers.dtype.kind not in "iu":
             raise InputError(f"ids must be {len(values)} whole numbers, one for each row")
         self.ids = jnp.asarray(numbers, jnp.int32)
+        self.completions = 1
+
+    @property
+    def n_instances(self) -> int:
+        """The number of rows, not counting further completions of the same ones."""
+        return self.y.shape[-1] // self.completions
 
     def take(self, rows: Int[Array, " taken"]) -> "Table":
-        """Select instances by number."""
+        """Select rows by number."""
         taken: Table = jax.tree.map(lambda leaf: leaf[rows], self)
-        return taken
+        return taken.counted(completions=1)
 
     def with_cells(
         self, x: Float[Array, "instances features"], available: Bool[Array, "instances features"]
@@ -249,4 +256,26 @@ class Table(eqx.Module):
         changed: Table = eqx.tree_at(
             lambda table: (table.x, table.available), self, (jnp.where(available, x, 0.0), available)
         )
+        return changed
+
+    def completed(self, x: Float[Array, "completions instances features"]) -> "Table":
+        """Every row several times, each with its holes filled in another way; observed cells stay."""
+        n = x.shape[0]
+        filled = jnp.where(self.available[None], self.x[None], x).reshape(-1, x.shape[-1])
+        several: Table = eqx.tree_at(
+            lambda table: (table.x, table.y, table.available, table.ids),
+            self,
+            (filled, jnp.tile(self.y, n), jnp.ones(filled.shape, bool), jnp.tile(self.ids, n)),
+        )
+        return several.counted(completions=n)
+
+    def counted(self, completions: int) -> "Table":
+        """The same rows, counted as this many completions of each instance."""
+        if completions == self.completions:
+            return self
+        # Without __init__, which checks values: these may be traced or stacked.
+        changed = object.__new__(Table)
+        for field in dataclasses.fields(self):
+            object.__setattr__(changed, field.name, getattr(self, field.name))
+        object.__setattr__(changed, "completions", completions)
         return changed

@@ -53,6 +53,7 @@ def train(
     schedule: Schedule,
     learning_rate: float = 1e-3,
     project: Callable[[Model], Model] = lambda model: model,
+    completions: int = 1,
 ) -> Model:
     """Train with Adam and return the parameters with the lowest validation loss.
 
@@ -69,13 +70,16 @@ def train(
     validate
         The validation loss, computed after every round.
     n_rows
-        The number of training rows.
+        The number of training rows; with several completions, of each.
     schedule
         How long to train. A round is an epoch, or a number of batches; each starts with a new shuffle.
     learning_rate
         Adam's learning rate.
     project
         Applied to the parameters after every update, to keep them within bounds.
+    completions
+        How many completions of the rows there are, one after the other. Each epoch takes every row once, by
+        one of its completions, so that it costs the same.
     """
     parameters, static = eqx.partition(model, eqx.is_inexact_array)
     adam = optax.adam(learning_rate)
@@ -92,6 +96,7 @@ def train(
     def one_round(state: _State) -> _State:
         shuffling, stepping, validating = jr.split(jr.fold_in(key, state.round), 3)
         batches = _batches(shuffling, n_rows, schedule.batch_size, per_round)
+        batches = batches._replace(rows=some_completion(shuffling, batches.rows, n_rows, completions))
         steps = (jr.split(stepping, per_round), batches)
         (parameters, optimiser), _ = jax.lax.scan(step, (state.model, state.optimiser), steps)
         found = validate(eqx.combine(parameters, static), validating)
@@ -122,6 +127,16 @@ def train(
         )
     trained: Model = eqx.combine(state.best, static)
     return trained
+
+
+def some_completion(
+    key: PRNGKeyArray, rows: Int[Array, "*batch"], n_rows: int, completions: int
+) -> Int[Array, "*batch"]:
+    """Where one completion of each row is, drawn at random, if all of the first completion come first."""
+    if completions == 1:
+        return rows
+    drawing = jr.fold_in(key, completions)  # the key itself is used for the order of rows
+    return rows + n_rows * jr.randint(drawing, rows.shape, 0, completions)
 
 
 def class_weights(y: Int[Array, " instances"], n_classes: int) -> Float[Array, " classes"]:

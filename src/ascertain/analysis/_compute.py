@@ -103,7 +103,8 @@ def _builds_on_vae(policies: pd.DataFrame) -> "pd.Series[bool]":
 
 def _restored_by_vae(policies: pd.DataFrame) -> "pd.Series[bool]":
     """Whether each policy's table was restored with the PVAE of the restricted data."""
-    return policies["restorer"].isin([name for name in restoration.names() if restoration.get(name).shares])
+    sharing = [name for name in restoration.names() if restoration.get(name).shares]
+    return policies["restorer"].map(lambda text: text.partition(":")[0]).isin(sharing)
 
 
 def _seconds(timings: pd.DataFrame, stage: str, by: list[str]) -> "pd.Series[float]":

@@ -57,6 +57,7 @@ class Origin:
     predictor_settings: Any = None
     restorer_name: str = ""
     restorer_settings: Any = None
+    completions: int = 1
 
 
 @dataclass(frozen=True, eq=False)

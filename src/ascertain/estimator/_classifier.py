@@ -45,7 +45,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         `"planner"`, `"restored"` for the others.
     restorer
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
-        `"pvae_noise"`, a Partial VAE, or `"hotdeck"`, donors of the same class.
+        `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of several.
+    completions
+        How often every training row is restored, each time with another draw.
     budget
         What may be spent on one instance; None: the sum of all costs.
     costs
@@ -97,6 +99,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         state: str = "s",
         treatment: str | None = None,
         restorer: str = "pvae_noise",
+        completions: int = 1,
         budget: float | None = None,
         costs: Any = None,
         groups: Any = None,
@@ -112,6 +115,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.state = state
         self.treatment = treatment
         self.restorer = restorer
+        self.completions = completions
         self.budget = budget
         self.costs = costs
         self.groups = groups
@@ -312,7 +316,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _plain_parameters(self, encoding: Encoding) -> dict[str, Any]:
         """The parameters as plain data; prices, panels and known columns as they were understood."""
-        simple = ("method", "state", "treatment", "restorer", "predictor", "effort", "verbose")
+        simple = ("method", "state", "treatment", "restorer", "completions", "predictor", "effort", "verbose")
         state, weight = self.random_state, self.class_weight
         return {
             **{name: getattr(self, name) for name in simple},
@@ -327,7 +331,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _choices(self) -> FitChoices:
         data = (self.treatment or default_treatment(self.method), self.restorer)
-        choices = FitChoices(self.method, self.state, *data, self.predictor, self.effort)
+        choices = FitChoices(self.method, self.state, *data, self.predictor, self.effort, self.completions)
         choices.check()
         fraction = self.validation_fraction
         if not (isinstance(fraction, int | float) and 0 < fraction < 1):

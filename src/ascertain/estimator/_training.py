@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from sklearn.base import clone
 
 from ascertain import methods, predictors, restoration
+from ascertain._core.checks import check_count
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
@@ -32,7 +33,8 @@ from ascertain.protocol import PAPER
 from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
-from ascertain.restoration import Restorer, restore
+from ascertain.restoration import Restorer, complete
+from ascertain.restoration._registry import Restoring
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
@@ -57,6 +59,7 @@ class FitChoices:
     restorer: str
     predictor: Any
     effort: str
+    completions: int = 1
 
     def check(self) -> None:
         """Raise where something is named that does not exist, or cannot do what is asked of it."""
@@ -66,6 +69,7 @@ class FitChoices:
         method.treating(method.settings(), self.treatment)
         restoration.get(self.restorer).check_label_free("completing a new row")
         effort(self.effort)
+        check_count("completions", self.completions, least=1)
         if isinstance(self.predictor, str) and self.predictor not in predictors.names():
             hint = did_you_mean(self.predictor, predictors.names())
             raise InputError(
@@ -141,11 +145,10 @@ def fit_advisor(
     train, valid = rows.train, rows.valid
     data = {"treatment": choices.treatment}
     if choices.treatment == "restored":
-        data["restorer"] = choices.restorer
+        data["restorer"] = str(Restoring(choices.restorer, choices.completions))
         drawing = jr.split(_key("restore", seed, **data))
-        train, valid = (
-            _restored(k, shared.restorer, table) for k, table in zip(drawing, (train, valid), strict=True)
-        )
+        train = _completed(drawing[0], shared.restorer, train, choices.completions)
+        valid = _completed(drawing[1], shared.restorer, valid, 1)
     method, state = methods.get(choices.method), cast(State, choices.state)
     settings = method.completed(method.settings(), plain, PAPER)
     settings = shortened(method.treating(settings, choices.treatment), effort(choices.effort), n_rows)
@@ -168,6 +171,7 @@ def fit_advisor(
         state=state,
         settings=settings,
         train_rows=n_rows,
+        completions=train.completions,
         valid_rows=len(rows.valid.y),
         data_hash=hash_table(rows.train),
         seed=seed,
@@ -238,7 +242,7 @@ def _fit_restorer(seed: int, choices: FitChoices, problem: Problem, rows: Traini
     return cast(Restorer, fit(key, part.name, problem, rows.train, rows.valid, settings))
 
 
-def _restored(key: PRNGKeyArray, restorer: Restorer, table: Table) -> Table:
+def _completed(key: PRNGKeyArray, restorer: Restorer, table: Table, completions: int) -> Table:
     # What runs on the host cannot be traced.
-    draw = compiled(restore) if isinstance(restorer, eqx.Module) else restore
-    return cast(Table, draw(key, restorer, table))
+    draw = compiled(complete) if isinstance(restorer, eqx.Module) else complete
+    return cast(Table, draw(key, restorer, table, completions=completions))

@@ -88,8 +88,7 @@ class AACO(Policy):
 
     def losses(self, x: Float[Array, " features"], observed: Bool[Array, " features"]) -> Losses:
         """The mean losses of the nearest training rows."""
-        distance = shared_distance(x, observed, self.table)
-        nearest, rows = jax.lax.top_k(-distance, min(self.settings.neighbours, len(distance)))
+        nearest, rows = nearest_instances(x, observed, self.table, self.settings.neighbours)
         if self.protocol.aaco_no_support == "infinite":
             return self.mean_losses(self.table.take(rows), jnp.ones(len(rows)), observed)
         supported = jnp.isfinite(nearest)
@@ -170,6 +169,18 @@ def shared_distance(
     n_shared = shared.sum(axis=1)
     total = jnp.sum(jnp.where(shared, (table.x - x[None]) ** 2, 0.0), axis=1)
     return jnp.where(n_shared > 0, total / jnp.maximum(n_shared, 1), jnp.inf)
+
+
+def nearest_instances(
+    x: Float[Array, " features"], observed: Bool[Array, " features"], table: Table, wanted: int
+) -> tuple[Float[Array, " nearest"], Int[Array, " nearest"]]:
+    """Minus the distances of the nearest rows, and their numbers: the nearest completion of each instance."""
+    distance = shared_distance(x, observed, table)
+    if table.completions == 1:
+        return jax.lax.top_k(-distance, min(wanted, len(distance)))
+    of_completion = distance.reshape(table.completions, table.n_instances)
+    nearest, instance = jax.lax.top_k(-of_completion.min(axis=0), min(wanted, table.n_instances))
+    return nearest, jnp.argmin(of_completion, axis=0)[instance] * table.n_instances + instance
 
 
 def random_subsets(settings: Settings, n_actions: int) -> Bool[np.ndarray, "candidates actions"]:

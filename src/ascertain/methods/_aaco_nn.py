@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP, dropout_masks
-from ascertain._core.training import Batch, Schedule
+from ascertain._core.training import Batch, Schedule, some_completion
 from ascertain.acquisition import acquire
 from ascertain.errors import InputError
 from ascertain.methods import _aaco as aaco
@@ -112,10 +112,9 @@ class Teacher(Policy):
     ) -> aaco.Losses:
         """AACO's losses on the nearest rows but this one: one more is found, and this or the last dropped."""
         oracle = self.oracle
-        distance = aaco.shared_distance(x, observed, oracle.table)
-        wanted = min(oracle.settings.neighbours, len(distance) - 1)
-        nearest, found = jax.lax.top_k(-distance, wanted + 1)
-        others = found != row
+        wanted = min(oracle.settings.neighbours, oracle.table.n_instances - 1)
+        nearest, found = aaco.nearest_instances(x, observed, oracle.table, wanted + 1)
+        others = found % oracle.table.n_instances != row % oracle.table.n_instances
         kept = others & (jnp.cumsum(others) <= wanted)
         if oracle.protocol.aaco_no_support == "exclude":
             kept = kept & jnp.isfinite(nearest)
@@ -171,8 +170,9 @@ def fit(
 
 def imitate(key: PRNGKeyArray, oracle: aaco.AACO, settings: Settings) -> Demonstrations:
     """Roll out AACO on its training rows, or on some of them, and record its choices."""
-    problem, rows = oracle.problem, jnp.arange(len(oracle.table.y))
+    problem, table = oracle.problem, oracle.table
     choosing, acting = jr.split(key)
+    rows = some_completion(choosing, jnp.arange(table.n_instances), table.n_instances, table.completions)
     if settings.max_rows is not None:
         rows = jr.permutation(choosing, rows)[: settings.max_rows]
     if settings.may_stop:

@@ -138,7 +138,7 @@ def fit(
             return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
         begun = (state.networks, state.optimiser)
-        trained, optimiser = epoch(stepping, begun, step, len(train.y), settings.batch_size)
+        trained, optimiser = epoch(stepping, begun, step, train, settings.batch_size)
         networks = trained._replace(logits=without_repeats(trained.logits))
         soft = mean_loss(networks, softly, valid, temperature)
         hard = mean_loss(networks, hardly, valid, _HARD)

@@ -221,8 +221,16 @@ def _pretrain(
         del key  # the same acquisitions every time
         return jnp.mean(losses(policy, judging, judge, jnp.arange(len(judge.table.y))))
 
-    schedule, n_rows = settings.pretraining, len(environment.table.y)
-    return training.train(learning, policy, loss, validate, n_rows, schedule, settings.pretraining_rate)
+    return training.train(
+        learning,
+        policy,
+        loss,
+        validate,
+        environment.table.n_instances,
+        settings.pretraining,
+        settings.pretraining_rate,
+        completions=environment.table.completions,
+    )
 
 
 def _optimiser(settings: Settings) -> optax.GradientTransformation:

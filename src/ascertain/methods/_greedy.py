@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort
 from ascertain._core.hashing import shuffled
 from ascertain._core.networks import MLP, dropout_masks
-from ascertain._core.training import class_weights, cross_entropy
+from ascertain._core.training import class_weights, cross_entropy, some_completion
 from ascertain.methods._pretraining import mask_inputs, random_rate, random_subset
 from ascertain.predictors._masked_mlp import MaskedMLP
 from ascertain.problem import Problem, Table
@@ -181,13 +181,18 @@ class Plateau(NamedTuple):
 Step = Callable[[Any, PRNGKeyArray, Int[Array, " batch"]], Any]
 
 
-def epoch(key: PRNGKeyArray, carry: Any, step: Step, n_rows: int, batch_size: int) -> Any:
-    """One pass over the shuffled rows in batches, without the last incomplete one."""
+def epoch(key: PRNGKeyArray, carry: Any, step: Step, table: Table, batch_size: int) -> Any:
+    """One pass over the shuffled rows in batches, without the last incomplete one.
+
+    Where rows have several completions, a pass takes one of each.
+    """
+    n_rows = table.n_instances
     size = min(batch_size, n_rows)
     n_batches = n_rows // size
     ordering, stepping = jr.split(key)
     seed = jr.bits(ordering, (), jnp.uint32)
     rows = shuffled(seed, jnp.arange(n_batches * size), jnp.asarray(n_rows)).reshape(n_batches, size)
+    rows = some_completion(ordering, rows, n_rows, table.completions)
 
     def one(carry: Any, batch: tuple[PRNGKeyArray, Array]) -> tuple[Any, None]:
         return step(carry, *batch), None
@@ -264,7 +269,7 @@ def pretrain_predictor(
             return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
         predictor, optimiser = epoch(
-            shuffling, (state.predictor, state.optimiser), step, len(train.y), settings.batch_size
+            shuffling, (state.predictor, state.optimiser), step, train, settings.batch_size
         )
         loss_now = validate(predictor, validating)
         plateau, is_best = state.plateau.after(loss_now, settings, settings.least_pretraining_rate)

@@ -129,9 +129,15 @@ def pretrain(
         return jnp.mean(cross_entropy(logits, valid.y, weights))
 
     model = SetClassifier(problem, settings, key=building)
-    n_rows = train.x.shape[0]
     return training.train(
-        learning, model, loss, validate, n_rows, settings.pretraining, settings.learning_rate
+        learning,
+        model,
+        loss,
+        validate,
+        train.n_instances,
+        settings.pretraining,
+        settings.learning_rate,
+        completions=train.completions,
     )
 
 

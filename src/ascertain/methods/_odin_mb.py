@@ -96,4 +96,4 @@ def with_generated(key: PRNGKeyArray, vae: pvae.PVAE, table: Table, settings: Se
             jnp.concatenate([table.ids, jnp.max(table.ids) + 1 + jnp.arange(n_rows)]),
         ),
     )
-    return longer
+    return longer.counted(completions=1)

@@ -134,8 +134,16 @@ def pretrain(
         return jnp.mean(cross_entropy(logits, valid.y, weights))
 
     own = MLP((2 * problem.n_features, *settings.hidden, problem.n_classes), key=building)
-    n_rows = train.x.shape[0]
-    return training.train(learning, own, loss, validate, n_rows, settings.pretraining, settings.learning_rate)
+    return training.train(
+        learning,
+        own,
+        loss,
+        validate,
+        train.n_instances,
+        settings.pretraining,
+        settings.learning_rate,
+        completions=train.completions,
+    )
 
 
 class _Learner(NamedTuple):

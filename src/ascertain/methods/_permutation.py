@@ -110,7 +110,16 @@ def _train_classifier(
     schedule = Schedule(
         batch_size=settings.batch_size, max_rounds=settings.epochs, patience=settings.patience
     )
-    return training.train(learning, network, loss, validate, len(train.y), schedule, settings.learning_rate)
+    return training.train(
+        learning,
+        network,
+        loss,
+        validate,
+        train.n_instances,
+        schedule,
+        settings.learning_rate,
+        completions=train.completions,
+    )
 
 
 def exchanged(

@@ -269,7 +269,15 @@ def _fit_predictor(
         return jnp.mean(cross_entropy(network(mask_inputs(valid.x, seen)), valid.y, weights))
 
     network = MLP(sizes, key=building)
-    return train(training, network, loss, validate, len(table.y), settings.predictor)
+    return train(
+        training,
+        network,
+        loss,
+        validate,
+        table.n_instances,
+        settings.predictor,
+        completions=table.completions,
+    )
 
 
 @register(

@@ -241,8 +241,17 @@ def fit(
             del key  # the same subsets and draws in every round
             return jnp.mean(losses(networks, validating, valid, bottleneck))
 
-        schedule, rate = settings.schedule, settings.learning_rate
-        return training.train(key, networks, loss, validate, len(train.y), schedule, rate), None
+        trained = training.train(
+            key,
+            networks,
+            loss,
+            validate,
+            train.n_instances,
+            settings.schedule,
+            settings.learning_rate,
+            completions=train.completions,
+        )
+        return trained, None
 
     networks = SEFANetworks(problem, settings, key=building)
     bottlenecks = jnp.asarray([0.0, settings.bottleneck])

@@ -96,6 +96,7 @@ class Header(Strict):
     state: State
     protocol: Protocol
     train_rows: Rows
+    completions: Annotated[int, Field(ge=1, le=100)] = 1
     valid_rows: Rows
     data_hash: Digest
     seed: NonNegativeInt

@@ -47,7 +47,7 @@ from ascertain.restoration import Restorer
 
 _KINDS: dict[str, Any] = {"method": methods, "predictor": predictors, "restorer": restoration}
 _SAME = (  # in a file and in a model
-    *("state", "protocol", "train_rows", "valid_rows", "data_hash", "seed", "preprocessing"),
+    *("state", "protocol", "train_rows", "completions", "valid_rows", "data_hash", "seed", "preprocessing"),
     *("package_version", "created"),
 )
 _MOST_SETTINGS = 500  # of a part; tracing takes time for each layer
@@ -71,6 +71,8 @@ class SavedModel:
         What it was fitted with. Settings that are None, here and below, are the default ones.
     train_rows, valid_rows
         How many rows it was fitted on.
+    completions
+        How many completions of every training row the policy learned from.
     data_hash
         The `hash_table` of the training table.
     seed
@@ -119,6 +121,7 @@ class SavedModel:
     valid_rows: int
     data_hash: str
     seed: int
+    completions: int = 1
     predictor: Predictor | None = None
     restorer: Restorer | None = None
     preprocessing: dict[str, Any] | None = None
@@ -236,7 +239,7 @@ def _row_keepers(model: SavedModel) -> list[str]:
 def _encode(model: SavedModel) -> tuple[Header, dict[str, np.ndarray]]:
     methods.get(model.method).check_state(model.state)
     content: dict[str, Any] = {name: getattr(model, name) for name in _SAME}
-    for name, least in (("train_rows", 1), ("valid_rows", 1), ("seed", 0)):
+    for name, least in (("train_rows", 1), ("completions", 1), ("valid_rows", 1), ("seed", 0)):
         content[name] = check_count(name, content[name], least=least)
     if model.restorer is not None and not model.restorer_name:
         raise InputError("the restorer has no name; say by restorer_name under which it is registered")
@@ -271,8 +274,8 @@ def _decode(header: Header, arrays: dict[str, np.ndarray]) -> SavedModel:
 
 def _skeleton(header: Header, problem: Problem, parts: dict[str, Any], settings: dict[str, Any]) -> _Learned:
     """Trace the fits for the structure of what they return, with shapes in place of arrays."""
-    tables = (_abstract_table(problem, rows) for rows in (header.train_rows, header.valid_rows))
-    data = (jr.key(0), problem, *tables)
+    train, valid = (_abstract_table(problem, rows) for rows in (header.train_rows, header.valid_rows))
+    data = (jr.key(0), problem, train, valid)
     predictor = pretrained = restorer = None
     if "predictor" in parts:
         fit = partial(parts["predictor"].fit, settings=settings["predictor"], weights=None)
@@ -281,6 +284,9 @@ def _skeleton(header: Header, problem: Problem, parts: dict[str, Any], settings:
         given = {} if parts["restorer"].shares is None else {"pretrained": None}
         fit = partial(parts["restorer"].fit, settings=settings["restorer"], **given)
         restorer = eqx.filter_eval_shape(fit, *data)
+    if header.completions > 1:  # only of what the policy learned from
+        several = _abstract_table(problem, header.train_rows * header.completions)
+        data = (jr.key(0), problem, several.counted(header.completions), valid)
     method, own = parts["method"], {"settings": settings["method"], "protocol": header.protocol}
     if method.pretrain is not None:
         pretrained = eqx.filter_eval_shape(partial(method.pretrain, **own), *data)

@@ -22,6 +22,7 @@ from ascertain.protocol import PAPER, Protocol
 from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import Changes, method_settings, predictor_settings, restorer_settings
 from ascertain.registry import NoSettings, SharedModel
+from ascertain.restoration._registry import Restoring
 
 SCHEMA = 1  # of stores; enters every identity
 
@@ -78,6 +79,11 @@ class Job:
             yield from job.all_needs()
 
     @property
+    def completions(self) -> int:
+        """How many completions of every training row it is about."""
+        return Restoring.parse(self.restorer).completions if self.restorer else 1
+
+    @property
     def begins_with(self) -> "Job | None":
         """The job whose model it begins with: a shared one, or a method's pretraining."""
         return next((job for job in self.needs if job.shared is not None or job.stage == "pretrain"), None)
@@ -96,7 +102,7 @@ class TrainingData:
     treatment: str = "complete"
     mechanism: str = ""  # empty: only the dataset's own holes
     rate: float = 0.0
-    restorer: str = ""
+    restorer: str = ""  # as `Restoring` reads it
 
 
 class SplitJobs:
@@ -151,7 +157,7 @@ class SplitJobs:
         mask = self.job("mask", mechanism=data.mechanism, rate=data.rate) if data.mechanism else None
         if data.treatment != "restored":
             return mask
-        part = restoration.get(data.restorer)
+        part = restoration.get(Restoring.parse(data.restorer).name)
         before = replace(data, treatment="restricted", restorer="")
         needs: tuple[Job, ...] = () if mask is None else (mask,)
         settings = None
@@ -159,7 +165,7 @@ class SplitJobs:
             shared = self._shared_settings(part.shares)
             needs += (self._share(before, mask, part.shares, shared),)
         elif not isinstance(part.settings(), NoSettings):
-            settings = restorer_settings(data.restorer, self.dataset, self.changes.get(data.restorer))
+            settings = restorer_settings(part.name, self.dataset, self.changes.get(part.name))
         own = {"treatment": "restored", "restorer": data.restorer, "settings": settings}
         return self.job("restore", mechanism=data.mechanism, rate=data.rate, needs=needs, **own)
 

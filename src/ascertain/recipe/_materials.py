@@ -19,6 +19,7 @@ from ascertain.recipe._jobs import Job, SplitJobs
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import result_like, shape_key, shapes_of
 from ascertain.recipe._stages import Inputs, Masks, Stage, Values
+from ascertain.restoration._registry import Restoring
 
 Load = Callable[[Job], Any]  # reads an earlier job's result
 Scored = Literal["valid", "test"]
@@ -93,7 +94,7 @@ class Materials:
 
     def group(self, job: Job) -> tuple[Any, ...]:
         """The program that a job goes through: its stage, and the shapes of its data."""
-        return self.stage(job), self._shapes(job.dataset, job.split)
+        return self.stage(job), self._shapes(job.dataset, job.split), job.completions
 
     def like(self, job: Job) -> Inputs:
         """The shapes of a job's inputs, also before these are computed."""
@@ -140,7 +141,8 @@ class Materials:
         missing = train.available & ~load(mask).train
         if not missing.any():
             return float("nan")
-        return float(np.sqrt(np.mean((load(restored).train - train.x)[missing].astype(np.float64) ** 2)))
+        first = load(restored).train[: len(train.x)]  # completion
+        return float(np.sqrt(np.mean((first - train.x)[missing].astype(np.float64) ** 2)))
 
     def restoration_score(self, job: Job, load: Load) -> float:
         """The score of the restorer of a job's data; NaN where nothing was restored."""
@@ -152,14 +154,20 @@ class Materials:
             part = self.part(job.dataset, job.split)
             if job.stage == "mask":
                 return shapes_of(Masks(part.train.available, part.valid.available))
-            return shapes_of(Values(part.train.x, part.valid.x, np.float32(0)))
+            train = np.tile(part.train.x, (job.completions, 1))
+            return shapes_of(Values(train, part.valid.x, np.float32(0)))
         return result_like(self.stage(job), self.like(job), self.width)
 
     def _stage(self, job: Job) -> Stage:
         # Only what the stage depends on, so that jobs which do not differ in it share a program.
         if job.shared is not None:
             return Stage("share", settings=job.settings, protocol=self.protocol, shared=job.shared)
-        parts = {"predictor": job.predictor, "mask": job.mechanism, "restore": job.restorer}
+        if job.stage == "restore":
+            restoring = Restoring.parse(job.restorer)
+            return Stage(
+                "restore", restoring.name, job.settings, self.protocol, completions=restoring.completions
+            )
+        parts = {"predictor": job.predictor, "mask": job.mechanism}
         part = parts.get(job.stage, job.method)
         stage = Stage(job.stage, part, job.settings, self.protocol)
         if job.stage != "fit":
@@ -191,15 +199,22 @@ def _treated(part: PreparedSplit, job: Job, load: Load) -> tuple[Table, Table]:
     restored, mask = job.needed("restore"), job.needed("mask")
     if restored is not None:
         values: Values = load(restored)
+        numbers = (restored.completions, 1)
         train, valid = (
-            _with(t, x, np.ones_like(t.available))
-            for t, x in zip(tables, (values.train, values.valid), strict=True)
+            _completed(t, x, n) for t, x, n in zip(tables, (values.train, values.valid), numbers, strict=True)
         )
         return train, valid
     if mask is not None:
         train, valid = (_with(t, t.x, kept) for t, kept in zip(tables, load(mask), strict=True))
         return train, valid
     return tables
+
+
+def _completed(table: Table, x: Any, n: int) -> Table:
+    """Several completions of a table, on the host."""
+    rows = np.tile(np.arange(len(table.y)), n)
+    repeated: Table = jax.tree.map(lambda leaf: leaf[rows], table)
+    return _with(repeated, x, np.ones_like(repeated.available)).counted(completions=n)
 
 
 def _with(table: Table, x: Any, available: Any) -> Table:

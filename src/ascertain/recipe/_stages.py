@@ -17,7 +17,7 @@ from ascertain.predictors._predictions import predict_in_jax
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.registry import SharedModel
-from ascertain.restoration._restorer import Restorer, restore
+from ascertain.restoration._restorer import Restorer, complete
 from ascertain.restoration._score import score_rows
 
 _SCORING = 100  # folded into a key to score restorers; small numbers would be those of `split`
@@ -69,6 +69,7 @@ class Stage:
     settings: Any = None  # the part's
     protocol: Protocol = PAPER
     shared: SharedModel | None = None  # what `share` fits
+    completions: int = 1  # of every training row, that `restore` makes
     # Only for `fit`:
     state: str = ""
     n_steps: int = 0  # the most steps of a rollout
@@ -108,7 +109,11 @@ class Stage:
             fitting, self.part, inputs.problem, inputs.train, inputs.valid, self.settings, inputs.given
         )
         tables = (inputs.train, inputs.valid)
-        train, valid = (restore(k, restorer, table).x for k, table in zip(drawing, tables, strict=True))
+        # A validation row counts once, so it is restored once.
+        numbers = (self.completions, 1)
+        train, valid = (
+            complete(k, restorer, table, n).x for k, table, n in zip(drawing, tables, numbers, strict=True)
+        )
         score = score_rows(jr.fold_in(inputs.key, _SCORING), inputs.problem, restorer, *tables)
         return Values(train, valid, score.mean)
 

@@ -29,6 +29,7 @@ from ascertain.recipe._materials import Materials, Scored
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import run_once
 from ascertain.recipe._scoring import score_cell
+from ascertain.restoration._registry import Restoring
 from ascertain.restoration._treatments import check_treatment
 
 
@@ -41,7 +42,7 @@ class Recipe:
     treatment: str = "complete"
     mechanism: str | None = "mcar"  # what hides cells; None: only the dataset's own holes
     rate: float = 0.7
-    restorer: str = "pvae"
+    restorer: str = "pvae"  # or with the number of completions, as `ensemble:6`
     split: int = 0
     budget: float | None = None  # None: the dataset's largest
     protocol: Protocol = PAPER
@@ -70,7 +71,8 @@ class Recipe:
     @property
     def settings_names(self) -> set[str]:
         """The tables of `settings` that change something here; those of a study may name others, too."""
-        restorers = [restoration.get(self.restorer)] if self.treatment == "restored" else []
+        named = [Restoring.parse(self.restorer).name] if self.treatment == "restored" else []
+        restorers = [restoration.get(name) for name in named]
         parts: list[Any] = [methods.get(self.method), *restorers]
         shared = {part.shares.settings_name for part in parts if part.shares is not None}
         return {"predictor", *shared, *(part.name for part in parts)}
@@ -81,7 +83,7 @@ class Recipe:
         method.check_state(self.state)
         check_treatment(self.treatment)
         method.treating(method.settings(), self.treatment)
-        restoration.get(self.restorer)
+        Restoring.parse(self.restorer)
         if self.mechanism is not None:
             missingness.get(self.mechanism)
             check_rate(self.rate)
@@ -114,7 +116,8 @@ class Trained:
             settings=self.settings,
             state=cast(State, recipe.state),
             protocol=recipe.protocol,
-            train_rows=len(self.train.y),
+            train_rows=self.train.n_instances,
+            completions=self.train.completions,
             valid_rows=len(self.valid.y),
             data_hash=hash_table(self.train),
             seed=recipe.seed,

@@ -47,8 +47,10 @@ def mechanism_name(mechanism: str) -> str:
 
 
 def restorer_name(restorer: str) -> str:
-    """Label of a restorer."""
-    return _label(restoration, restorer)
+    """Label of a restorer, with the number of completions if there are several."""
+    name, _, completions = restorer.partition(":")
+    label = _label(restoration, name)
+    return f"{label}, {completions} completions" if completions else label
 
 
 def metric_name(metric: str) -> str:

@@ -18,6 +18,7 @@ from ascertain.restoration._registry import get as get
 from ascertain.restoration._registry import names as names
 from ascertain.restoration._registry import register as register
 from ascertain.restoration._restorer import Restorer as Restorer
+from ascertain.restoration._restorer import complete as complete
 from ascertain.restoration._restorer import draws as draws
 from ascertain.restoration._restorer import label_free as label_free
 from ascertain.restoration._restorer import restore as restore

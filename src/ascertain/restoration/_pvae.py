@@ -162,16 +162,16 @@ def fit_pvae(
         return jnp.mean(losses)
 
     model = _bound_embedding(PVAE(problem.n_features, problem.n_classes, settings, key=building))
-    n_rows = train_table.x.shape[0]
     return train(
         training,
         model,
         loss,
         validate,
-        n_rows,
+        train_table.n_instances,
         settings.schedule,
         settings.learning_rate,
         project=_bound_embedding,
+        completions=train_table.completions,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ascertain.errors import InputError
 from ascertain.registry import Function, NoSettings, Part, Registry, SharedModel
@@ -52,6 +52,33 @@ _RESTORERS = Registry(
     RestorerPart,
 )
 get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
+
+
+class Restoring(NamedTuple):
+    """What restores a table: a restorer by name, and the number of completions, as in `"ensemble:6"`."""
+
+    name: str
+    completions: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> "Restoring":
+        """Read `"name"` or `"name:completions"`; raises if there is no such restorer.
+
+        >>> Restoring.parse("hotdeck:6")
+        Restoring(name='hotdeck', completions=6)
+        """
+        name, colon, number = text.partition(":")
+        get(name)
+        if not colon:
+            return cls(name)
+        if not (number.isascii() and number.isdigit() and int(number) >= 1):
+            raise InputError(
+                f"{text!r}: after the colon comes the number of completions, as in {name}:6; not {number!r}"
+            )
+        return cls(name, int(number))
+
+    def __str__(self) -> str:
+        return self.name if self.completions == 1 else f"{self.name}:{self.completions}"
 
 
 def register(

@@ -51,6 +51,17 @@ def draws(
     return jnp.stack([jnp.asarray(restorer.draw(k, table)) for k in keys])  # on the host nothing is traced
 
 
+def complete(key: PRNGKeyArray, restorer: Restorer, table: Table, completions: int = 1) -> Table:
+    """Fill the holes of a table with draws: one for every row, or several completions of it.
+
+    One completion is what `restore` gives. Several make a table of so many times the rows; those of the first
+    completion come first, and `ids` say which rows show the same instance.
+    """
+    if completions == 1:
+        return restore(key, restorer, table)
+    return table.completed(jnp.asarray(draws(key, restorer, table, completions), table.x.dtype))
+
+
 def label_free(restorer: Any) -> Restorer:
     """The variant of a restorer that does not use labels; raises an `InputError` if it has none."""
     variant = getattr(restorer, "label_free", None)

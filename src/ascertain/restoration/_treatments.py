@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ascertain._core.checks import check_count
 from ascertain.errors import InputError, did_you_mean
 from ascertain.missingness._mechanisms import MCAR
 from ascertain.problem import Problem, Table
 from ascertain.restoration._impute import MeanFill
-from ascertain.restoration._restorer import Restorer, restore
+from ascertain.restoration._restorer import Restorer, complete, restore
 
 Treatment = Literal["complete", "restricted", "restored", "direct"]
 TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)
@@ -25,7 +26,12 @@ def check_treatment(name: str, known: Sequence[str] = TREATMENTS) -> None:
 
 
 def treat(
-    table: Table, treatment: Treatment, *, restorer: Restorer | None = None, key: PRNGKeyArray | None = None
+    table: Table,
+    treatment: Treatment,
+    *,
+    restorer: Restorer | None = None,
+    key: PRNGKeyArray | None = None,
+    completions: int = 1,
 ) -> Table:
     """Make the table that a policy is trained on.
 
@@ -35,12 +41,16 @@ def treat(
         Data with holes; for `"complete"`, data without.
     treatment
         `"complete"`: every cell is known. `"restricted"`: holes stay, and actions that are missing from a
-        row are illegal in it. `"restored"`: holes are filled with one draw, and every action is legal.
+        row are illegal in it. `"restored"`: holes are filled with draws, and every action is legal.
         `"direct"`: holes stay, and the method does not learn from them (only methods that can).
     restorer, key
-        A fitted restorer, and the random key of the draw.
+        A fitted restorer, and the random key of the draws.
+    completions
+        How often every row is restored, each time with another draw. Methods that train in epochs take one
+        completion of every row in each.
     """
     check_treatment(treatment)
+    check_count("completions", completions, least=1)
     if treatment == "complete":
         if not bool(jnp.all(table.available)):
             missing = 1 - float(jnp.mean(table.available))
@@ -53,7 +63,7 @@ def treat(
         return table
     if restorer is None or key is None:
         raise InputError("the treatment 'restored' needs a fitted restorer= and a key=")
-    return restore(key, restorer, table)
+    return complete(key, restorer, table, completions)
 
 
 class HeldOutError(NamedTuple):

@@ -18,6 +18,7 @@ from ascertain.errors import InputError, did_you_mean
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._materials import Scored
 from ascertain.recipe._presets import overridden
+from ascertain.restoration._registry import Restoring
 from ascertain.restoration._treatments import PAPERS, Treatment
 
 Names = tuple[str, ...]
@@ -92,7 +93,9 @@ class Study(BaseModel):
         `complete`, `restricted`, `restored`; by default all that a dataset allows. Complete data are trained
         on once, whatever the mechanisms and rates.
     restorers, rates, splits
-        Each combination is a cell.
+        Each combination is a cell. `ensemble:6` restores every training row six times.
+    completions
+        How often every training row is restored by restorers that do not say it themselves.
     mechanisms
         What hides cells; by default `mcar`, and nothing where a dataset has holes of its own.
     budgets
@@ -118,6 +121,7 @@ class Study(BaseModel):
     methods: Names = Field(min_length=1)
     treatments: tuple[Treatment, ...] | None = Field(None, min_length=1)
     restorers: Names = ("pvae",)
+    completions: int = Field(1, ge=1, le=100)
     mechanisms: Names | None = None
     rates: tuple[float, ...] = (0.7,)
     splits: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1)
@@ -150,11 +154,20 @@ class Study(BaseModel):
             if treatment == "complete":
                 made.append(TrainingData())
                 continue
-            fillers = self.restorers if treatment == "restored" else ("",)
+            fillers = self._fillers if treatment == "restored" else ("",)
             made += [
                 TrainingData(treatment, *hole, filler) for hole in holes or [("", 0.0)] for filler in fillers
             ]
         return made
+
+    @property
+    def _fillers(self) -> list[str]:
+        """The restorers, each with its number of completions."""
+        found = []
+        for entry in self.restorers:
+            restoring = Restoring.parse(entry)
+            found.append(str(restoring if ":" in entry else restoring._replace(completions=self.completions)))
+        return list(dict.fromkeys(found))
 
     def measures_routes(self, has_holes: bool) -> bool:
         """Whether fixed routes of a dataset are measured."""
@@ -277,12 +290,15 @@ def _check_names(study: Study) -> None:
         "settings": ("predictor", *restoration.names(), *methods.names()),
     }
     for key, names in known.items():
-        for name in getattr(study, key) or ():
+        for entry in getattr(study, key) or ():
+            name = entry.partition(":")[0] if key == "restorers" else entry
             if name not in names:
                 hint = did_you_mean(name, names)
                 if hint.startswith("there are"):
                     hint += "; one of your own is known after ascertain --plugin FILE study ..."
                 raise InputError(f"{key}: there is no {name!r}; {hint}")
+    for entry in study.restorers:
+        Restoring.parse(entry)
     for key in ("datasets", "methods", "treatments", "restorers", "mechanisms", "rates", "splits"):
         values = getattr(study, key) or ()
         for value in values:

@@ -26,7 +26,7 @@ class Grid:
 
     def shortened(self, job: Job) -> bool:
         """Whether a cell is trained with other settings than the paper's."""
-        used = {"predictor", job.method, job.restorer}
+        used = {"predictor", job.method, job.restorer.partition(":")[0]}
         used |= {need.shared.settings_name for need in job.all_needs() if need.shared is not None}
         return any(changes for name, changes in self.study.settings.items() if name in used)
 
