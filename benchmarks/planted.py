@@ -9,6 +9,7 @@ and prints its AUROC beside that of the best route with the same predictor.
 
 import argparse
 import time
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +32,11 @@ def main() -> None:
     parser.add_argument("--methods", default="planner,static")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--effort", default="standard")
-    parser.add_argument("--restorer", default="hotdeck", help="Completes rows; static also learns from them.")
+    parser.add_argument("--treatment", help="By default direct for the planner, else restored.")
+    parser.add_argument(
+        "--restorer", default="hotdeck", help="Completes rows; restored ones are learned from."
+    )
+    parser.add_argument("--completions", type=int, default=1)
     chosen = parser.parse_args()
     enable_cache()
     found = []
@@ -40,7 +45,15 @@ def main() -> None:
             table = planted_table(name, seed)
             for method in chosen.methods.split(","):
                 found.append({"table": name, "seed": seed, "method": method})
-                found[-1] |= trial(table, method, seed, chosen.effort, chosen.restorer)
+                found[-1] |= trial(
+                    table,
+                    seed,
+                    method=method,
+                    treatment=chosen.treatment,
+                    restorer=chosen.restorer,
+                    completions=chosen.completions,
+                    effort=chosen.effort,
+                )
                 print(
                     " ".join(
                         f"{value:.4f}" if isinstance(value, float) else str(value)
@@ -58,17 +71,15 @@ def main() -> None:
     )
 
 
-def trial(table: PlantedTable, method: str, seed: int, effort: str, restorer: str) -> dict[str, float]:
+def trial(table: PlantedTable, seed: int, **parameters: Any) -> dict[str, float]:
     """Fit and follow one policy."""
     start = time.process_time()
     model = AcquisitionClassifier(
-        method=method,
         budget=table.budget,
         costs=dict(table.costs),
         known=list(table.known),
-        restorer=restorer,
-        effort=effort,
         random_state=seed,
+        **parameters,
     ).fit(table.train, table.train_labels)
     seconds = time.process_time() - start
     advisor = model.advisor_

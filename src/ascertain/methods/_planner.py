@@ -58,7 +58,8 @@ class Settings:
     networks: int = 2  # whose values are averaged
     learning_rate: float = 1e-3
     decay: int = 600  # updates after which the learning rate has halved
-    weight_decay: float = 0.3  # so that noise is not taken for a reason to adapt
+    weight_decay: float = 0.3  # so that noise is not taken for a reason to adapt ...
+    direct_weight_decay: float = 1.0  # ... more in direct learning, where validation cannot stop in time
     average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
     last_epsilon: float = 0.15  # random choices fall from all to this share ...
     exploring: int = 1500  # ... over this many updates; longer plans are found late
@@ -368,7 +369,7 @@ class _Planning(eqx.Module):
         settings, networks = self.settings, self.policy.networks
         adam = optax.adamw(
             lambda update: settings.learning_rate / (1 + update / settings.decay),
-            weight_decay=settings.weight_decay,
+            weight_decay=settings.direct_weight_decay if settings.direct else settings.weight_decay,
         )
         folds = jnp.arange(settings.folds)
         slots = jax.vmap(lambda fold: self._draw(jr.fold_in(key, fold), fold))(folds)
