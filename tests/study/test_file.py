@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ascertain import methods
 from ascertain.errors import InputError
+from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._presets import overridden
 from ascertain.study._file import Study, read_study, shipped, write_study
 from tests.study.studies import TOML, tiny
@@ -59,6 +60,11 @@ def test_only_the_quick_study_is_shortened() -> None:
         ('name = ""', "name"),
         ("restorers = []", "restorers"),
         ("mechanisms = []", "mechanisms"),
+        ('holes = [["mcra", 0.3]]', "did you mean 'mcar'?"),
+        ('holes = [["mcar", 1.5]]', "1.5"),
+        ('holes = [["mcar", 0.3], ["mcar", 0.3]]', "holes lists ('mcar', 0.3) twice"),
+        ('holes = [["mcar", 0.3]]', "leave rates out"),
+        ('holes = ["mcar"]', "holes.0"),
     ],
 )
 def test_mistakes_are_named_with_what_to_type_instead(tmp_path: Path, line: str, message: str) -> None:
@@ -99,6 +105,56 @@ def test_a_file_that_is_not_there_names_those_that_are() -> None:
 def test_a_method_stands_for_all_its_variants_or_for_one() -> None:
     assert tiny(methods=("ol", "dime")).variants == [("ol", "s"), ("ol", "sm"), ("dime", "s")]
     assert tiny(methods=("ol:sm",)).variants == [("ol", "sm")]
+
+
+def test_holes_are_pairs_of_mechanism_and_rate() -> None:
+    def identities(study: Study) -> list[TrainingData]:
+        return study.training_data(has_holes=False)
+
+    some = tiny(rates=(0.3, 0.7), mechanisms=("mcar", "mar"))
+    pairs = (("mcar", 0.3), ("mcar", 0.7), ("mar", 0.3), ("mar", 0.7))
+    assert identities(with_holes(pairs)) == identities(some)  # the same cells, said otherwise
+    fewer = with_holes((("mcar", 0.3), ("mar", 0.7)))
+    assert len(identities(fewer)) == 1 + 2 * 2
+    assert set(identities(fewer)) < set(identities(some))
+    assert fewer.training_data(has_holes=True) == identities(fewer)[1:]
+
+
+def test_holes_survive_writing_and_narrowing(tmp_path: Path) -> None:
+    study = with_holes((("mcar", 0.3), ("mnar_self", 0.7)))
+    write_study(study, tmp_path / "study.toml")
+    again = read_study(tmp_path / "study.toml")
+    assert again == study
+    assert again.narrowed(["cube"], "afabench").holes == study.holes
+
+
+def test_without_holes_there_is_nothing_to_restrict(tmp_path: Path) -> None:
+    text = TOML.replace("rates = [0.5]", "holes = []")
+    with pytest.raises(InputError, match="at least one of mechanisms and of rates, or holes"):
+        _read(tmp_path, text)
+
+
+def with_holes(holes: tuple[tuple[str, float], ...]) -> Study:
+    return Study(**{key: value for key, value in tiny().content().items() if key != "rates"}, holes=holes)
+
+
+def test_only_methods_that_learn_directly_have_direct_cells() -> None:
+    study = tiny(methods=("planner", "random"), treatments=("restricted", "direct"))
+    found = {(method, data.treatment) for method, _, data in study.cells(has_holes=False)}
+    assert found == {("planner", "restricted"), ("planner", "direct"), ("random", "restricted")}
+
+
+def test_beyond_is_part_of_its_whole_grid_and_holds_the_papers_policies() -> None:
+    beyond, full, paper = read_study("beyond"), read_study("beyond-full"), read_study("paper")
+    assert set(beyond.training_data(has_holes=False)) < set(full.training_data(has_holes=False))
+    assert beyond.model_copy(update={"name": "", "holes": None}) == full.model_copy(
+        update={"name": "", "mechanisms": None, "rates": beyond.rates}
+    )
+    assert [variant for variant in beyond.variants if variant[0] != "planner"] == paper.variants
+    assert set(beyond.datasets) < set(paper.datasets)
+    assert (beyond.protocol, beyond.splits) == (paper.protocol, paper.splits)
+    cells = [len(study.cells(has_holes=False)) * 25 for study in (beyond, full)]
+    assert cells == [12_125, 23_975]  # docs/studies.md says so
 
 
 def test_narrowing_keeps_the_rest() -> None:

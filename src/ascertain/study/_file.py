@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -98,6 +98,8 @@ class Study(BaseModel):
         How often every training row is restored by restorers that do not say it themselves.
     mechanisms
         What hides cells; by default `mcar`, and nothing where a dataset has holes of its own.
+    holes
+        Pairs of mechanism and rate, in place of all combinations of `mechanisms` and `rates`.
     budgets
         Budgets to evaluate in place of a dataset's own, by dataset; the largest is trained for.
     scored
@@ -124,6 +126,7 @@ class Study(BaseModel):
     completions: int = Field(1, ge=1, le=100)
     mechanisms: Names | None = None
     rates: tuple[float, ...] = (0.7,)
+    holes: tuple[tuple[str, float], ...] | None = None
     splits: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1)
     budgets: dict[str, tuple[float, ...]] = {}
     scored: Scored = "valid"
@@ -145,10 +148,7 @@ class Study(BaseModel):
     def training_data(self, has_holes: bool) -> list[TrainingData]:
         """The training sets of a dataset, by treatment, mechanism, rate and restorer."""
         treatments = self.treatments or (PAPERS[1:] if has_holes else PAPERS)
-        mechanisms = self.mechanisms
-        if mechanisms is None:
-            mechanisms = () if has_holes else ("mcar",)
-        holes = [(mechanism, rate) for mechanism in mechanisms for rate in self.rates]
+        holes = self._all_holes(has_holes)
         made = []
         for treatment in treatments:
             if treatment == "complete":
@@ -159,6 +159,26 @@ class Study(BaseModel):
                 TrainingData(treatment, *hole, filler) for hole in holes or [("", 0.0)] for filler in fillers
             ]
         return made
+
+    def cells(self, has_holes: bool) -> list[tuple[str, str, TrainingData]]:
+        """Method, state and training set of each cell of one split of a dataset."""
+        data = self.training_data(has_holes)
+        return [
+            (method, state, made)
+            for method, state in self.variants
+            for made in data
+            # A study may compare methods that learn from holes directly with others.
+            if made.treatment != "direct" or methods.get(method).learns_directly
+        ]
+
+    def _all_holes(self, has_holes: bool) -> Sequence[tuple[str, float]]:
+        """The mechanisms and rates that hide cells of a dataset."""
+        if self.holes is not None:
+            return self.holes
+        mechanisms = self.mechanisms
+        if mechanisms is None:
+            mechanisms = () if has_holes else ("mcar",)
+        return [(mechanism, rate) for mechanism in mechanisms for rate in self.rates]
 
     @property
     def _fillers(self) -> list[str]:
@@ -195,9 +215,16 @@ class Study(BaseModel):
                     )
             chosen["datasets"] = wanted
             for key in ("budgets", "tables"):
-                kept = self.model_dump(exclude_none=True)[key]
+                kept = self.content()[key]
                 chosen[key] = {name: each for name, each in kept.items() if name in wanted}
-        return _validated(self.model_dump(exclude_none=True) | chosen, f"study {self.name!r}")
+        return _validated(self.content() | chosen, f"study {self.name!r}")
+
+    def content(self) -> dict[str, Any]:
+        """The keys of its file with their values, defaults included."""
+        content = self.model_dump(exclude_none=True)
+        if self.holes is not None:
+            del content["rates"]
+        return content
 
 
 def shipped() -> dict[str, str]:
@@ -241,7 +268,7 @@ def write_study(study: Study, path: Path) -> None:
 
 def study_text(study: Study) -> str:
     """A study as TOML; tables within a table are written on its line."""
-    content = study.model_dump(exclude_none=True)
+    content = study.content()
     tables = {key: content.pop(key) for key in ("budgets", "settings", "tables")}
     lines = [f"{key} = {_toml(value)}" for key, value in content.items()]
     for name, entries in tables.items():
@@ -286,12 +313,13 @@ def _check_names(study: Study) -> None:
         "datasets": (*study.tables, *datasets.names()),
         "restorers": restoration.names(),
         "mechanisms": missingness.names(),
+        "holes": missingness.names(),
         "budgets": study.datasets,
         "settings": ("predictor", *restoration.names(), *methods.names()),
     }
     for key, names in known.items():
         for entry in getattr(study, key) or ():
-            name = entry.partition(":")[0] if key == "restorers" else entry
+            name = entry.partition(":")[0] if key == "restorers" else entry[0] if key == "holes" else entry
             if name not in names:
                 hint = did_you_mean(name, names)
                 if hint.startswith("there are"):
@@ -299,7 +327,7 @@ def _check_names(study: Study) -> None:
                 raise InputError(f"{key}: there is no {name!r}; {hint}")
     for entry in study.restorers:
         Restoring.parse(entry)
-    for key in ("datasets", "methods", "treatments", "restorers", "mechanisms", "rates", "splits"):
+    for key in ("datasets", "methods", "treatments", "restorers", "mechanisms", "rates", "holes", "splits"):
         values = getattr(study, key) or ()
         for value in values:
             if values.count(value) > 1:
@@ -308,7 +336,7 @@ def _check_names(study: Study) -> None:
 
 def _check_values(study: Study) -> None:
     """Raise where a number is out of range, or a treatment lacks what it needs."""
-    for rate in study.rates:
+    for rate in (*study.rates, *(rate for _, rate in study.holes or ())):
         check_rate(rate)
     for split in study.splits:
         if split < 0:
@@ -320,9 +348,15 @@ def _check_values(study: Study) -> None:
             raise InputError(f"{key} must be one or more positive numbers, got {list(amounts)}")
     for name, changes in study.settings.items():
         _check_settings(name, changes, study.predictor)
+    if study.holes is not None:
+        for key in ("mechanisms", "rates"):
+            if key in study.model_fields_set:
+                raise InputError(f"holes says which mechanisms hide cells at which rates: leave {key} out")
     treatments = set(study.treatments or PAPERS)
-    if treatments - {"complete"} and not (study.mechanisms != () and study.rates):
-        raise InputError("restricted and restored data need at least one of mechanisms and of rates")
+    if treatments - {"complete"} and (study.mechanisms == () or not study.rates or study.holes == ()):
+        raise InputError(
+            "restricted and restored data need at least one of mechanisms and of rates, or holes"
+        )
     if "restored" in treatments and not study.restorers:
         raise InputError("restored data need at least one of restorers")
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from ascertain import methods
 from ascertain.errors import InputError
 from ascertain.protocol import protocol
 from ascertain.recipe._jobs import Job, in_order
@@ -33,14 +32,7 @@ class Grid:
     def _add(self, name: str, split: int) -> None:
         study, has_holes = self.study, self.materials.has_holes(name)
         jobs = self.materials.jobs(name, split, study.seed, study.settings, study.predictor)
-        data = study.training_data(has_holes)
-        self.cells += [
-            jobs.cell(method, state, made)
-            for method, state in study.variants
-            for made in data
-            # A study may compare methods that learn from holes directly with others.
-            if made.treatment != "direct" or methods.get(method).learns_directly
-        ]
+        self.cells += [jobs.cell(*cell) for cell in study.cells(has_holes)]
         if study.measures_routes(has_holes):
             self.routes.append(jobs.routes())
 

@@ -101,7 +101,7 @@ def _planned_cells(file: Path, results: pd.DataFrame) -> int | None:
     except InputError:  # of another version, or with a method that is not installed here
         return None
     # The study file does not say which datasets have holes of their own; their finished cells do.
-    complete, holed = len(study.training_data(False)), len(study.training_data(True))
+    complete, holed = len(study.cells(False)), len(study.cells(True))
     total = 0
     for dataset in study.datasets:
         rows = results[results["dataset"] == dataset]
@@ -112,7 +112,7 @@ def _planned_cells(file: Path, results: pd.DataFrame) -> int | None:
             total += holed
         else:
             return None
-    return total * len(study.variants) * len(study.splits)
+    return total * len(study.splits)
 
 
 def _distinct(label: str, column: "pd.Series[Any]") -> Fact | None:
