@@ -18,13 +18,20 @@ def resamples(n: int) -> Int[np.ndarray, "draws {n}"]:
     return drawn
 
 
+@lru_cache(maxsize=64)
+def weights(n: int) -> Float[np.ndarray, "draws {n}"]:
+    """Share of each of `n` values in each bootstrap resample."""
+    shares: np.ndarray = (resamples(n)[:, :, None] == np.arange(n)).mean(axis=1)
+    shares.setflags(write=False)
+    return shares
+
+
 def mean_intervals(values: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, "2 rows"]:
     """95% interval of each row's mean; NaN where there is a single value."""
     rows, n = values.shape
     if n < 2:
         return np.full((2, rows), np.nan)
-    weights = (resamples(n)[:, :, None] == np.arange(n)).mean(axis=1)  # of each value in each resample
-    return np.percentile(values @ weights.T, LEVELS, axis=1)
+    return np.percentile(values @ weights(n).T, LEVELS, axis=1)
 
 
 def standard_errors(values: Float[np.ndarray, "rows n"]) -> Float[np.ndarray, " rows"]:
