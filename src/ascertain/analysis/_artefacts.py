@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ascertain._core.files import replacing
+from ascertain.analysis import _recovered_tables as restorers
 from ascertain.analysis import _tables as tables
 from ascertain.analysis._exact import check_regrets, read_exact
 from ascertain.analysis._results import Results, read_results
@@ -18,6 +19,7 @@ from ascertain.analysis.figures import _exact as exact
 from ascertain.analysis.figures._budgets import draw_budget_curves
 from ascertain.analysis.figures._compute import draw_compute
 from ascertain.analysis.figures._heatmaps import draw_acquisition_heatmaps
+from ascertain.analysis.figures._recovered import draw_recovered
 from ascertain.analysis.figures._recovery import draw_law_grid
 from ascertain.analysis.figures._states import draw_state_variants
 from ascertain.analysis.figures._summary import draw_main_summary, draw_summary_grid
@@ -30,7 +32,8 @@ class Artefact:
     """A figure or a table that can be made from the results of a study.
 
     `make` draws the figure or makes the table for reading, and raises `InputError` where the results lack
-    what it needs. Tables also have `numbers` and `latex`.
+    what it needs. Tables also have `numbers` and `latex`. Those of the section `recovered` are about studies
+    that compare restorers, so the report of another study does not mention them.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Artefact:
     make: Callable[[Results], Any]
     numbers: Callable[[Results], pd.DataFrame] | None = None
     latex: Callable[[Results], str] | None = None
+    section: Literal["exhibits", "recovered"] = "exhibits"
 
     @property
     def kind(self) -> Literal["figure", "table"]:
@@ -137,6 +141,44 @@ _ALL = (
         "exact-collapse",
         "Regret against the effective training size in the exact study.",
         partial(_draw_exact, exact.exact_collapse),
+    ),
+    Artefact(
+        "recovered",
+        "What each restorer recovers of the damage, with 95% intervals over splits, by mechanism and rate.",
+        draw_recovered,
+        section="recovered",
+    ),
+    Artefact(
+        "recovered-shares",
+        "What each restorer recovers, what it changes where nothing is damaged, and where it hurts.",
+        restorers.shares_table,
+        restorers.shares_numbers,
+        restorers.shares_latex,
+        section="recovered",
+    ),
+    Artefact(
+        "recovered-by-dataset",
+        "Share of the damage that each restorer recovers, by dataset; a dash where the damage is below 0.01.",
+        restorers.datasets_table,
+        restorers.datasets_numbers,
+        restorers.datasets_latex,
+        section="recovered",
+    ),
+    Artefact(
+        "recovered-by-policy",
+        "Share of the damage that each restorer recovers, by policy; a dash where the damage is below 0.01.",
+        restorers.policies_table,
+        restorers.policies_numbers,
+        restorers.policies_latex,
+        section="recovered",
+    ),
+    Artefact(
+        "recovered-losses",
+        "Policies and datasets that lose against restricted training, and how clearly.",
+        restorers.losses_table,
+        restorers.losses_numbers,
+        restorers.losses_latex,
+        section="recovered",
     ),
 )
 ARTEFACTS: dict[str, Artefact] = {artefact.name: artefact for artefact in _ALL}

@@ -61,7 +61,8 @@ def changes(results: Results) -> pd.DataFrame:
     found["damage"] = found["score_complete"] - found["score_restricted"]
     found["gain"] = found["score"] - found["score_restricted"]
     found["policies"] = np.where(found["method"].isin(list(METHODS)), "paper", "other")
-    return _in_order(found)[[*SETTING, *PAIR, "split", "damage", "gain"]]
+    keys = [*SETTING, *PAIR, "split"]
+    return in_order_of(found, keys)[[*keys, "damage", "gain"]]
 
 
 def compared_changes(results: Results) -> pd.DataFrame:
@@ -185,6 +186,21 @@ def by_dataset(changes: pd.DataFrame) -> pd.DataFrame:
     return alone.merge(rest.add_prefix("without_"), on=[*SETTING, "dataset"], how="left")
 
 
+def in_order_of(changes: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Sort by columns: the paper's policies first, and parts as they are registered."""
+    ranks = {
+        "policies": ["paper", "other"],
+        "treatment": [*TREATMENTS, *sorted(set(changes["treatment"]) - set(TREATMENTS))],
+        "restorer": sorted(set(changes["restorer"]), key=_restorer_rank),
+        "mechanism": in_order("mechanism", changes["mechanism"]),
+        "method": in_order("method", changes["method"]),
+        "dataset": in_order("dataset", changes["dataset"]),
+    }
+    places = changes.assign(**{name: changes[name].map(known.index) for name, known in ranks.items()})
+    order = places.sort_values(list(keys), kind="stable").index
+    return changes.loc[order].reset_index(drop=True)
+
+
 def holm(p: "pd.Series[float]") -> "pd.Series[float]":
     """Adjust p-values by Holm's step-down procedure; NaN are no tests and stay NaN.
 
@@ -254,18 +270,6 @@ def _p_of_loss(
         p = stats.t.cdf(mean / np.where(same, 1.0, error), np.maximum(splits - 1, 1))
     certain: np.ndarray = np.where(same, np.where(mean < -_ROUNDING, 0.0, 1.0), p)
     return certain
-
-
-def _in_order(found: pd.DataFrame) -> pd.DataFrame:
-    """Sort by the paper's policies first, then parts as they are registered, splits last."""
-    ranks = {
-        "policies": ["paper", "other"],
-        "treatment": [*TREATMENTS, *sorted(set(found["treatment"]) - set(TREATMENTS))],
-        "restorer": sorted(set(found["restorer"]), key=_restorer_rank),
-    } | {kind: in_order(kind, found[kind]) for kind in ("mechanism", "method", "dataset")}
-    keys = [*SETTING, *PAIR, "split"]
-    order = found.assign(**{name: found[name].map(known.index) for name, known in ranks.items()})
-    return found.loc[order.sort_values(keys).index].reset_index(drop=True)
 
 
 def _restorer_rank(restorer: str) -> tuple[int, str, int]:

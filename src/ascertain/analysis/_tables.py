@@ -25,6 +25,7 @@ _SPECIAL = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\n": " ",
+    "\N{MINUS SIGN}": "$-$",
 }
 _NUMBER = re.compile(r"[+-]?[\d.]+( ± [\d.]+)?")
 _ABOUT = ["Mechanism", "Rate", "Dataset", "Quantity"]
@@ -64,7 +65,7 @@ def route_structure_latex(results: Results) -> str:
         f"budget: {budgets}."
     )
     rows = list(zip(*columns, strict=True))
-    return _latex_table(caption, "tab:route-structure", "lclclc", header, [rows])
+    return latex_table(caption, "tab:route-structure", "lclclc", header, [rows])
 
 
 def estimates_table(results: Results) -> pd.DataFrame:
@@ -80,8 +81,8 @@ def estimates_table(results: Results) -> pd.DataFrame:
             "Further holes": holes.where(found["mechanism"] != "", "none"),
             "Budget": found["budget"].map("{:g}".format),
             "Estimator": found["estimator"],
-            "Score": found["score"].map(_fixed),
-            "95% interval": found["score_low"].map(_fixed) + " to " + found["score_high"].map(_fixed),
+            "Score": found["score"].map(fixed),
+            "95% interval": found["score_low"].map(fixed) + " to " + found["score_high"].map(fixed),
             "Effective rows": found["effective_rows"].map("{:.0f}".format),
             "Splits": found["splits"],
         }
@@ -105,7 +106,7 @@ def estimates_latex(results: Results) -> str:
     caption = "Scores estimated from test rows that have missing cells of their own, at the largest budget."
     rows = [list(map(str, row)) for row in found.itertuples(index=False)]
     columns = "l" * found.shape[1]
-    return _latex_table(caption, "tab:estimates", columns, list(found.columns), [rows])
+    return latex_table(caption, "tab:estimates", columns, list(map(latex_cell, found.columns)), [rows])
 
 
 def adaptivity_table(results: Results) -> pd.DataFrame:
@@ -113,9 +114,9 @@ def adaptivity_table(results: Results) -> pd.DataFrame:
     found = adaptivity(results).table
     columns = {
         "Method": found["method"].map(names.policy_name),
-        "Complete": found["complete"].map(_fixed),
-        "Margin over V static": found["margin"].map(_signed),
-        "Damage": found["damage"].map(_signed),
+        "Complete": found["complete"].map(fixed),
+        "Margin over V static": found["margin"].map(signed),
+        "Damage": found["damage"].map(signed),
     }
     return pd.DataFrame({**columns, "Datasets": found["datasets"]})
 
@@ -123,7 +124,7 @@ def adaptivity_table(results: Results) -> pd.DataFrame:
 def adaptivity_latex(results: Results) -> str:
     """Table 2 as the paper prints it, with the correlations in its caption."""
     found, setting = adaptivity(results), main_setting(results)
-    pearson, spearman = (latex_cell(_fixed(value, 2)) for value in (found.pearson, found.spearman))
+    pearson, spearman = (latex_cell(fixed(value, 2)) for value in (found.pearson, found.spearman))
     caption = (
         f"Complete-data score, its margin over the static route, and missingness damage under "
         f"{latex_cell(names.mechanism_name(setting.mechanism))} at $p={setting.rate:g}$, averaged over "
@@ -132,12 +133,12 @@ def adaptivity_latex(results: Results) -> str:
     )
     header = ["Method", "Complete", f"Margin over {_MEASURE_LATEX['v_static']}", "Damage"]
     rows = adaptivity_table(results).drop(columns="Datasets").to_numpy().tolist()
-    return _latex_table(caption, "tab:adaptivity", "lccc", header, [rows])
+    return latex_table(caption, "tab:adaptivity", "lccc", header, [rows])
 
 
 def damage_table(results: Results) -> pd.DataFrame:
     """Damage and gain of every policy for reading: a row per mechanism, rate, dataset and quantity."""
-    return _wide_damage(results).map(_signed).reset_index()
+    return _wide_damage(results).map(signed).reset_index()
 
 
 def damage_numbers(results: Results) -> pd.DataFrame:
@@ -163,7 +164,7 @@ def damage_latex(results: Results) -> str:
             rows.drop(columns="Mechanism").to_numpy().tolist() for _, rows in part.groupby("Rate", sort=False)
         ]
         label, columns = f"tab:damage-{len(written) + 1}", "rll" + "r" * len(policies)
-        written.append(_latex_table(caption, label, columns, header, by_rate, "scriptsize"))
+        written.append(latex_table(caption, label, columns, header, by_rate, "scriptsize"))
     return "\n".join(written)
 
 
@@ -197,18 +198,19 @@ def _wide_damage(results: Results) -> pd.DataFrame:
     return wide.set_axis(pd.MultiIndex.from_tuples(labels, names=_ABOUT), axis=0)
 
 
-def _fixed(value: float, decimals: int = 3, sign: str = "") -> str:
+def fixed(value: float, decimals: int = 3, sign: str = "") -> str:
+    """Write a number with a fixed number of decimals, and a dash where there is none."""
     rounded = round(value, decimals) + 0.0  # no negative zero
     return NOTHING if math.isnan(value) else f"{rounded:{sign}.{decimals}f}"
 
 
-_signed = partial(_fixed, sign="+")
+signed = partial(fixed, sign="+")
 
 
 def _with_errors(table: pd.DataFrame, measure: str) -> list[str]:
     """Format means with their standard errors, where there are any."""
     pairs = zip(table[measure], table[f"{measure}_se"], strict=True)
-    return [_fixed(mean) + ("" if math.isnan(mean + se) else f" ± {se:.3f}") for mean, se in pairs]
+    return [fixed(mean) + ("" if math.isnan(mean + se) else f" ± {se:.3f}") for mean, se in pairs]
 
 
 def _range_of(counts: "pd.Series[int]", noun: str) -> str:
@@ -226,8 +228,9 @@ def latex_cell(text: str) -> str:
     >>> print(latex_cell("50% of a_b"), latex_cell("+0.062"), latex_cell("0.700 ± 0.100"))
     50\% of a\_b $+0.062$ $0.700 \pm 0.100$
     """
-    if _NUMBER.fullmatch(text):
-        return f"${text}$".replace("±", r"\pm")
+    number = text.replace("\N{MINUS SIGN}", "-")
+    if _NUMBER.fullmatch(number):
+        return f"${number}$".replace("±", r"\pm")
     return "--" if text == NOTHING else "".join(_SPECIAL.get(character, character) for character in text)
 
 
@@ -237,7 +240,7 @@ def _latex_heading(policy: str) -> str:
     return rf"\shortstack{{{latex_cell(method)}\\({latex_cell(state)}}}" if bracket else latex_cell(policy)
 
 
-def _latex_table(
+def latex_table(
     caption: str,
     label: str,
     columns: str,

@@ -53,6 +53,11 @@ def restorer_name(restorer: str) -> str:
     return f"{label}, {completions} completions" if completions else label
 
 
+def way_name(treatment: str, restorer: str) -> str:
+    """Label of what is done about holes: that of the restorer, or the treatment where nothing is restored."""
+    return restorer_name(restorer) if restorer else treatment
+
+
 def metric_name(metric: str) -> str:
     """Label of a metric."""
     return _METRICS.get(metric, metric)

@@ -22,9 +22,9 @@ def ceil_div(total: int, size: int) -> int:
     return -(-total // size)
 
 
-def grid_shape(panels: int) -> tuple[int, int]:
-    """Rows and columns for some panels: at most four beside each other, rows equally full."""
-    rows = ceil_div(panels, 4)
+def grid_shape(panels: int, most: int = 4) -> tuple[int, int]:
+    """Rows and columns for some panels: at most so many beside each other, rows equally full."""
+    rows = ceil_div(panels, most)
     return rows, ceil_div(panels, rows)
 
 

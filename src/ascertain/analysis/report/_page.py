@@ -12,6 +12,8 @@ from ascertain.analysis.report._cells import cells_json
 from ascertain.analysis.report._comparison import compare
 from ascertain.analysis.report._findings import NOTE, NOTHING_FOUND, find
 from ascertain.analysis.report._overview import describe_run, notices, trace_sources
+from ascertain.analysis.report._recovered import NOTE as RECOVERED_NOTE
+from ascertain.analysis.report._recovered import recovered_sentences
 from ascertain.errors import InputError
 from ascertain.reporting._figures import Exhibit, embed_figure
 from ascertain.reporting._html import part, render_page, write_page
@@ -48,7 +50,10 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
 def render(results: Results, artefacts: Iterable[Artefact]) -> str:
     """Render the page, with those of the figures and tables that can be made."""
     name, everything = results.study.get("name"), results.everything
-    exhibits, left_out = _make_exhibits(results, artefacts)
+    every = list(artefacts)
+    exhibits, left_out = _make_exhibits(results, [one for one in every if one.section == "exhibits"])
+    # A study that compares no restorers does not miss these.
+    recovered, _ = _make_exhibits(results, [one for one in every if one.section == "recovered"], "recovered")
     return render_page(
         part("template.html", __package__),
         js=part("cells.js", __package__),
@@ -60,6 +65,9 @@ def render(results: Results, artefacts: Iterable[Artefact]) -> str:
         findings=find(results),
         findings_note=NOTE,
         no_findings=NOTHING_FOUND,
+        recovered=recovered,
+        recovered_note=RECOVERED_NOTE,
+        recovered_sentences=recovered_sentences(results) if recovered else [],
         exhibits=exhibits,
         left_out=left_out,
         comparison=compare(results),
@@ -68,12 +76,14 @@ def render(results: Results, artefacts: Iterable[Artefact]) -> str:
     )
 
 
-def _make_exhibits(results: Results, artefacts: Iterable[Artefact]) -> tuple[list[Exhibit], HtmlTable | None]:
+def _make_exhibits(
+    results: Results, artefacts: Iterable[Artefact], prefix: str = "exhibit"
+) -> tuple[list[Exhibit], HtmlTable | None]:
     """Make all that can be made; the table lists the others with the reasons, if there are any."""
     made: list[Exhibit] = []
     reasons: list[list[Cell]] = []
     for number, artefact in enumerate(artefacts):
-        anchor = f"exhibit-{number}-{re.sub(r'[^a-z0-9]+', '-', artefact.name.lower())}"
+        anchor = f"{prefix}-{number}-{re.sub(r'[^a-z0-9]+', '-', artefact.name.lower())}"
         words = artefact.name.replace("_", " ").replace("-", " ").strip()
         title = words[:1].upper() + words[1:]
         try:
