@@ -18,6 +18,7 @@ NAMES = [
     *("main-summary", "summary-grid", "law-grid", "compute", "budget-curves", "acquisition-heatmaps"),
     *("state-variants", "route-structure", "adaptivity", "estimates", "damage"),
     *("exact-study", "exact-collapse"),
+    *("recovered", "recovered-shares", "recovered-by-dataset", "recovered-by-policy", "recovered-losses"),
 ]
 SWEEP = Sweep(dims=[4, 6], budgets=[2, 3], rates=[0.5, 0.3], sizes=[10, 100], replicates=2)
 
@@ -34,6 +35,7 @@ def test_the_names_are_those_that_users_know() -> None:
     for name, artefact in ARTEFACTS.items():
         assert artefact.name == name
         assert artefact.summary.endswith(".")
+        assert (artefact.section == "recovered") == name.startswith("recovered")
         assert (artefact.kind == "table") == (artefact.numbers is not None) == (artefact.latex is not None)
 
 
@@ -47,6 +49,7 @@ def test_all_that_the_data_allow_is_written_and_the_rest_explained(folder: Path)
     assert "no acquisitions" in reasons["acquisition-heatmaps"]
     assert "curves need several" in reasons["budget-curves"]
     assert "regret.parquet does not exist" in reasons["exact-study"]
+    assert "at most one restorer" in reasons["recovered"]
     assert sorted(written) == sorted((folder / "figures").iterdir())
     suffixes = {".png": b"\x89PNG", ".pdf": b"%PDF", ".csv": b"", ".tex": rb"\begin{table}"}
     for path in written:

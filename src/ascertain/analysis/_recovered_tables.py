@@ -92,14 +92,11 @@ def datasets_latex(results: Results) -> str:
 
 def policies_table(results: Results) -> pd.DataFrame:
     """The share that is recovered for each policy."""
+    changes, by = compared_changes(results), _BY_POLICY[:4]
     found = names.with_policies(policies_numbers(results))
-    by = _BY_POLICY[:4]
-    policies = [
-        names.policy_name(method, state)
-        for method in names.in_order("method", found["method"])
-        for state in sorted(found.loc[found["method"] == method, "state"].unique())
-    ]
-    about = _about(found[by].drop_duplicates(ignore_index=True), compared_changes(results))
+    # The paper's come first.
+    policies = names.with_policies(in_order_of(changes, ["policies", *POLICY]))["policy"].unique().tolist()
+    about = _about(found[by].drop_duplicates(ignore_index=True), changes)
     return pd.concat([about, _wide(found.assign(column=found["policy"]), by, policies)], axis="columns")
 
 

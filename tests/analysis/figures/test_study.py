@@ -14,6 +14,7 @@ from ascertain.analysis._results import Results
 from ascertain.analysis.figures._budgets import budget_curves, draw_budget_curves
 from ascertain.analysis.figures._compute import draw_compute
 from ascertain.analysis.figures._heatmaps import draw_acquisition_heatmaps, mean_shares
+from ascertain.analysis.figures._recovered import draw_recovered
 from ascertain.analysis.figures._recovery import draw_law_grid
 from ascertain.analysis.figures._states import draw_state_variants, state_conditioning
 from ascertain.analysis.figures._summary import draw_main_summary, draw_summary_grid, windows_of
@@ -286,3 +287,45 @@ def test_nothing_at_all_is_said_not_drawn(draw: Any) -> None:
     for rows in ([], cell("cube", "dime", "complete", [0.5, 0.6])):
         with pytest.raises(InputError):
             draw(results_of(rows))
+
+
+def several_ways(**more: Any) -> list[Row]:
+    """OL recovers a half with one restorer and three quarters with the other, the planner all directly."""
+    rows = arms("cube", "ol", [0.8, 0.8], [0.4, 0.4], [0.5, 0.7], **more)
+    rows += cell("cube", "ol", "restored", [0.7, 0.7], restorer="ensemble:6", **more)
+    rows += arms("cube", "planner", [0.9, 0.9], [0.5, 0.5], **more)
+    return rows + cell("cube", "planner", "direct", [0.9, 0.9], **more)
+
+
+def test_recovered_shares_are_drawn_by_setting_and_policies() -> None:
+    rows = several_ways() + [row for row in several_ways(mechanism="mar", rate=0.3) if row["mechanism"]]
+    figure = drawn(draw_recovered, results_of(rows))
+    assert list(panels(figure)) == ["MCAR, $p = 0.7$", "MAR, $p = 0.3$"]
+    for ax in panels(figure).values():
+        assert points(ax, "o", "filled") == {(0.5, 0), (0.75, 1)}
+        assert points(ax, "o", "hollow") == {(1.0, 2)}
+        bars = [places(line) for line in ax.lines if line.get_alpha() is not None]
+        ends = sorted(bar[:, 0].tolist() for bar in bars)
+        np.testing.assert_allclose(ends, [[0.25, 0.75], [0.75, 0.75], [1.0, 1.0]])
+        low, high = ax.get_xlim()
+        assert low < 0 < 1 < high
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["PVAE", "ensemble, 6 completions", "direct"]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["the paper's policies", "planner", "95% interval over splits", "all of the damage"]
+
+
+def test_recovered_shares_need_several_ways_and_damage() -> None:
+    with pytest.raises(InputError, match="at most one restorer"):
+        draw_recovered(results_of(study()))
+    nothing = [row | {"score": 0.5} for row in several_ways()]
+    with pytest.raises(InputError, match="there is nothing to recover"):
+        draw_recovered(results_of(nothing))
+
+
+def test_one_split_is_drawn_without_intervals() -> None:
+    rows = [row for row in several_ways() if row["split"] == 0 and row["method"] == "ol"]
+    figure = drawn(draw_recovered, results_of(rows))
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["the paper's policies", "all of the damage"]
+    assert points(figure.axes[0], "o", "filled") == {(0.25, 0), (0.75, 1)}

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -283,6 +284,38 @@ def test_what_cannot_be_made_is_listed_with_the_reason(tmp_path: Path) -> None:
     assert "a<b" in shown
     assert "\u22120.031" in shown
     assert "\u22120.5 ± 0.1" in shown
+
+
+def with_another_restorer(results: Results) -> Results:
+    """The same with a second restorer, by which everything is recovered."""
+    frame = results.results
+    complete = frame[frame["treatment"] == "complete"].set_index(["dataset", "method", "split"])["score"]
+    more = frame[frame["treatment"] == "restored"].assign(restorer="ensemble:6")
+    keys = pd.MultiIndex.from_frame(more[["dataset", "method", "split"]])
+    more = more.assign(score=complete.loc[keys].to_numpy(), cell=more["cell"] + "e")
+    return replace(results, results=pd.concat([frame, more], ignore_index=True))
+
+
+def test_a_study_of_several_restorers_says_what_they_recover(tmp_path: Path) -> None:
+    results = with_another_restorer(stored(study(grid(scores)), tmp_path))
+    some = [ARTEFACTS[name] for name in ("damage", "recovered", "recovered-shares", "recovered-losses")]
+    page = Page(render(results, some))
+    said = page.text["recovered"]
+    assert "most is recovered by ensemble, 6 completions: 100% (100% to 100%)" in said
+    assert "In none of 8 comparisons does a policy lose on a dataset." in said
+    assert "Recovered shares" in said
+    assert "Damage" in page.text["exhibits"]
+    assert "Recovered shares" not in page.text["exhibits"]
+    assert "left-out" not in page.text  # that nobody loses is no gap
+    anchors = [attributes.get("id") for _, attributes in page.elements]
+    assert "recovered-0-recovered" in anchors
+
+
+def test_a_study_of_one_restorer_does_not_miss_it(tmp_path: Path) -> None:
+    results = stored(study(grid(scores)), tmp_path)
+    own = [artefact for artefact in ARTEFACTS.values() if artefact.section == "recovered"]
+    assert len(own) == 5
+    assert render(results, own) == render(results, [])
 
 
 def test_a_page_that_fails_leaves_the_old_one(
