@@ -272,8 +272,9 @@ def _p_of_loss(
     return certain
 
 
-def _restorer_rank(restorer: str) -> tuple[int, str, int]:
+def _restorer_rank(restorer: str) -> tuple[int, str, int, str]:
+    """As registered, then by the number of completions."""
     name, _, completions = restorer.partition(":")
     known = restoration.names()
     place = known.index(name) if name in known else len(known)
-    return place, name, int(completions or 1)
+    return place, name, len(completions), completions

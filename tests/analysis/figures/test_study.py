@@ -329,3 +329,13 @@ def test_one_split_is_drawn_without_intervals() -> None:
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["the paper's policies", "all of the damage"]
     assert points(figure.axes[0], "o", "filled") == {(0.25, 0), (0.75, 1)}
+
+
+def test_a_setting_without_damage_says_so() -> None:
+    rows = several_ways() + [
+        row | {"score": 0.8} for row in several_ways(mechanism="mar") if row["mechanism"]
+    ]
+    rows = [row for row in rows if row["method"] == "ol"]
+    figure = drawn(draw_recovered, results_of(rows))
+    texts = {name: [text.get_text() for text in ax.texts] for name, ax in panels(figure).items()}
+    assert texts == {"MCAR, $p = 0.7$": [], "MAR, $p = 0.7$": ["damage below 0.01"]}

@@ -50,6 +50,27 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> str:
         return write_report(folder).as_uri()
 
 
+@pytest.fixture(scope="module")
+def beyond(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A study of two restorers."""
+
+    def scores(method: str, dataset: str, split: int) -> Scores:
+        del dataset
+        return {
+            "complete": 0.8,
+            "restricted": 0.6 + 0.01 * split,
+            "restored": 0.7 - 0.15 * (method == "dime"),
+        }
+
+    rows = grid(scores, methods=["aaco", "dime"])
+    rows += [row | {"restorer": "ensemble:6"} for row in rows if row["treatment"] == "restored"]
+    folder = write_study(tmp_path_factory.mktemp("beyond"), results_frame(rows))
+    with pytest.MonkeyPatch.context() as patch:
+        some = {name: each for name, each in ARTEFACTS.items() if each.section == "recovered"}
+        patch.setattr("ascertain.analysis.report._page.ARTEFACTS", some)
+        return write_report(folder).as_uri()
+
+
 def count(browser: Browser) -> str:
     return str(browser.run("document.getElementById('cells-count').textContent"))
 
@@ -89,6 +110,19 @@ def test_it_renders_without_overflow_or_complaint(
     assert all(url == small or url.startswith("data:image/") for url in browser.requests())
     background = browser.run("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(21, 23, 26)" if dark else "rgb(255, 255, 255)")  # so the style is applied
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_what_restorers_recover_is_shown_without_overflow(browser: Browser, beyond: str, width: int) -> None:
+    browser.open(beyond, width=width)
+    assert browser.complaints() == []
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    shown = browser.run("[...document.querySelectorAll('#recovered h3')].map(title => title.textContent)")
+    assert shown == [
+        *("Recovered", "Recovered shares", "Recovered by dataset", "Recovered by policy", "Recovered losses")
+    ]
+    text = browser.run("document.getElementById('recovered').textContent")
+    assert "a policy loses on a dataset, by way of treating holes: PVAE 2, ensemble, 6 completions 2." in text
 
 
 def test_the_largest_budget_is_shown_first(browser: Browser, small: str) -> None:

@@ -45,7 +45,7 @@ def draw_recovered(results: Results) -> Figure:
         mechanism, rate = panels[title]
         here = shares[(shares["mechanism"] == mechanism) & (shares["rate"] == rate)]
         _draw_panel(ax, here, ways, groups)
-        ax.set_title(title, fontsize=6.8, pad=2)
+        ax.set_title(title, fontsize=6.4, pad=2)
     axes[0, 0].set_xlim(*_limits(shares))
     axes[0, 0].set_ylim(len(ways) - 0.5, -0.5)
     axes[0, 0].set_yticks(range(len(ways)), [plain(way_name(*way)) for way in ways])
@@ -64,6 +64,9 @@ def _draw_panel(ax: Axes, shares: pd.DataFrame, ways: list[tuple[str, ...]], gro
         mark = _MARKS[row["policies"]]
         ax.plot([row["share_low"], row["share_high"]], [place, place], color=mark["color"], **_BAR, zorder=2)
         ax.plot(row["share"], place, **_DOT, **mark, zorder=3)
+    if shares.empty:
+        centre: dict[str, Any] = {"transform": ax.transAxes, "ha": "center", "va": "center"}
+        ax.text(0.5, 0.5, "damage below 0.01", fontsize=6, color=MUTED, backgroundcolor="white", **centre)
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     ax.locator_params(axis="x", nbins=4)
     ax.tick_params(labelsize=6.5)
