@@ -128,7 +128,7 @@ def batches(keys: Array, n_rows: int, batch_size: int) -> tuple[Array, Array, Ar
 
     def one(key: Array) -> tuple[Array, Array, Array]:
         start = (jnp.asarray(0), jnp.full(n_rows, -1), jnp.zeros(n_rows, int), jnp.zeros(n_rows))
-        return epoch(key, start, step, n_rows, batch_size)[1:]
+        return epoch(key, start, step, Table(np.zeros((n_rows, 1)), np.zeros(n_rows)), batch_size)[1:]
 
     return jax.vmap(one)(keys)
 

@@ -177,7 +177,8 @@ def nearest_instances(
     """Minus the distances of the nearest rows, and their numbers: the nearest completion of each instance."""
     distance = shared_distance(x, observed, table)
     if table.completions == 1:
-        return jax.lax.top_k(-distance, min(wanted, len(distance)))
+        nearest, rows = jax.lax.top_k(-distance, min(wanted, len(distance)))
+        return nearest, rows
     of_completion = distance.reshape(table.completions, table.n_instances)
     nearest, instance = jax.lax.top_k(-of_completion.min(axis=0), min(wanted, table.n_instances))
     return nearest, jnp.argmin(of_completion, axis=0)[instance] * table.n_instances + instance
