@@ -3,6 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from ascertain import InputError, Problem, Table
 
@@ -149,3 +152,58 @@ def test_what_no_action_reveals_is_known_from_the_start() -> None:
         [True, True, False],
     ]
     assert problem.observed(jnp.asarray(nothing)).tolist() == [True, False, False]
+
+
+# Several completions.
+
+
+def bits(values: object) -> np.ndarray:
+    return np.asarray(values, np.float32).view(np.uint32)
+
+
+@st.composite
+def incomplete_tables(draw: st.DrawFn) -> Table:
+    """Draw four rows of any numbers with any holes; rows may show the same instance."""
+    cells = st.floats(-1e6, 1e6, width=32) | st.sampled_from([-0.0, 1e-45])
+    x = draw(hnp.arrays(np.float32, (4, 3), elements=cells))
+    available = draw(hnp.arrays(bool, (4, 3)))
+    ids = draw(hnp.arrays(np.int32, 4, elements=st.integers(0, 2**31 - 1)))
+    return Table(x, draw(hnp.arrays(np.int32, 4, elements=st.integers(0, 1))), available, ids=ids)
+
+
+@settings(max_examples=60, deadline=None)
+@given(table=incomplete_tables(), n=st.integers(1, 4), seed=st.integers(0, 99))
+def test_completions_keep_what_was_observed_and_fill_the_rest(table: Table, n: int, seed: int) -> None:
+    drawn = np.random.default_rng(seed).normal(size=(n, 4, 3)).astype(np.float32)
+    several = table.completed(jnp.asarray(drawn))
+    assert (several.completions, several.n_instances, several.n_classes) == (n, 4, 2)
+    np.testing.assert_array_equal(several.ids, np.tile(table.ids, n))
+    np.testing.assert_array_equal(several.y, np.tile(table.y, n))
+    assert bool(several.available.all())
+    observed = np.asarray(table.available)
+    for number in range(n):  # those of the first completion come first
+        cells = bits(several.x)[4 * number : 4 * (number + 1)]
+        np.testing.assert_array_equal(cells[observed], bits(table.x)[observed])
+        np.testing.assert_array_equal(cells[~observed], bits(drawn[number])[~observed])
+
+
+def test_a_selection_of_rows_is_not_counted_as_completions() -> None:
+    table = Table(np.arange(4.0).reshape(2, 2), [0, 1])
+    several = table.completed(jnp.zeros((3, 2, 2)))
+    taken = several.take(jnp.asarray([5, 0, 3]))
+    assert (taken.completions, taken.n_instances) == (1, 3)
+    np.testing.assert_array_equal(taken.ids, [1, 0, 1])
+    again = taken.counted(completions=3)
+    assert (again.completions, again.n_instances) == (3, 1)
+    np.testing.assert_array_equal(again.x, taken.x)
+    assert again.counted(completions=3) is again
+
+
+def test_the_number_of_completions_is_static() -> None:
+    """Programs are compiled for it, also for stacked tables."""
+    table = Table(np.zeros((2, 2)), [0, 1])
+    several = table.completed(jnp.zeros((3, 2, 2)))
+    assert jax.tree.structure(table) != jax.tree.structure(several)
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * 5), several)
+    assert (stacked.completions, stacked.n_instances) == (3, 2)
+    assert jax.vmap(lambda each: jnp.asarray(each.n_instances))(stacked).tolist() == [2] * 5

@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 PROGRAM = """
-import numpy as np, pandas as pd
-from ascertain import InputError
+import jax, numpy as np, pandas as pd
+from ascertain import AcquisitionClassifier, InputError, Table
 from ascertain.exact import FiniteProblem, fit_plan, sample_size
 from ascertain.exact import shortcut
+from ascertain.restoration import fit_mean, treat
 
 def refused(message, function, *arguments, **options):
     try:
@@ -36,6 +37,13 @@ refused("d must be a whole number", shortcut, 6.5, 2)
 refused("feature_names must list 1 names", FiniteProblem, np.full((2, 2), 0.25), budget=1, feature_names=3)
 refused("rate must be", shortcut(4, 2).sample, 0, 10, "half")
 refused("rate must be", shortcut(4, 2).sample, 0, 10, True)
+
+x, y = np.array([[1.0, np.nan], [2.0, 3.0]] * 10), [0, 1] * 10
+by_mean = dict(restorer=fit_mean(Table(x, y)), key=jax.random.key(0))
+assert treat(Table(x, y), "restored", completions=np.int64(3), **by_mean).completions == 3
+for wrong in ("6", 1.5, None, 0):
+    refused("completions must be a whole number", treat, Table(x, y), "restored", completions=wrong, **by_mean)
+    refused("completions must be a whole number", AcquisitionClassifier(completions=wrong).fit, x, y)
 """
 
 

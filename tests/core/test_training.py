@@ -8,10 +8,19 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+import scipy.stats
 from jaxtyping import Array, Float, PRNGKeyArray
 from sklearn.metrics import log_loss
 
-from ascertain._core.training import Batch, Schedule, _batches, class_weights, cross_entropy, train
+from ascertain._core.training import (
+    Batch,
+    Schedule,
+    _batches,
+    class_weights,
+    cross_entropy,
+    some_completion,
+    train,
+)
 
 batches_of = jax.jit(_batches, static_argnums=(1, 2, 3))
 
@@ -78,6 +87,60 @@ def test_epochs_are_shuffled_anew() -> None:
     rows = np.asarray(batches_of(jr.key(0), 64, 64, 4).rows)
     assert len({tuple(order) for order in [*rows.tolist(), list(range(64))]}) == 5
     assert not np.array_equal(rows, batches_of(jr.key(1), 64, 64, 4).rows)
+
+
+# Several completions of each row: those of the first come first.
+
+
+def test_one_completion_leaves_the_rows_as_they_are() -> None:
+    rows = jnp.asarray([4, 0, 2])
+    assert some_completion(jr.key(0), rows, 5, completions=1) is rows
+
+
+def test_every_row_is_taken_by_any_of_its_completions_alike() -> None:
+    n_rows, completions, n_epochs = 7, 3, 4000
+    keys = jr.split(jr.key(0), n_epochs)
+    epochs = jax.vmap(lambda key: some_completion(key, jnp.arange(n_rows), n_rows, completions))(keys)
+    taken = np.asarray(epochs)
+    np.testing.assert_array_equal(taken % n_rows, np.tile(np.arange(n_rows), (n_epochs, 1)))
+    counts = np.stack([(taken // n_rows == number).sum(axis=0) for number in range(completions)])
+    assert counts.sum() == taken.size
+    # Each count is binomial; the chi-squared statistic of a row has `completions - 1` degrees of freedom.
+    expected = n_epochs / completions
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    assert statistic < scipy.stats.chi2.isf(1e-5, n_rows * (completions - 1))
+
+
+def test_rows_choose_their_completions_independently() -> None:
+    taken = np.asarray(some_completion(jr.key(1), jnp.zeros(9000, int), 1, completions=2))
+    # Of two neighbours both take the second one in a quarter of the cases: five standard deviations.
+    both = np.mean(taken[::2] & taken[1::2])
+    assert abs(both - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4500)
+
+
+def test_training_meets_every_completion_and_each_row_once_in_an_epoch() -> None:
+    """A model that counts the rows of its batches: its gradient is minus one for each."""
+    n_rows, completions, n_epochs = 10, 3, 40
+
+    def loss(model: Array, key: PRNGKeyArray, batch: Batch) -> Array:
+        del key
+        return -jnp.sum(jnp.where(batch.weight > 0, model[batch.rows], 0.0))
+
+    seen: list[np.ndarray] = []
+
+    def validate(model: Array, key: PRNGKeyArray) -> Array:
+        del key
+        jax.debug.callback(lambda values: seen.append(np.asarray(values) > 0), model)
+        return jnp.asarray(0.0)
+
+    schedule = Schedule(batch_size=4, max_rounds=n_epochs)
+    start = jnp.zeros(n_rows * completions)
+    train(jr.key(0), start, loss, validate, n_rows, schedule, completions=completions).block_until_ready()
+    jax.effects_barrier()
+    met = np.stack(seen)
+    first = met[0].reshape(completions, n_rows)
+    np.testing.assert_array_equal(first.sum(axis=0), np.ones(n_rows))  # one of each after an epoch
+    assert met[-1].all()  # (2/3) ** 40 for one completion never to be met
 
 
 # Checkpoints and early stopping. The gradient is 1 throughout, so that Adam takes unit steps and the

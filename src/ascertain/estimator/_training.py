@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from sklearn.base import clone
 
 from ascertain import methods, predictors, restoration
-from ascertain._core.checks import check_count
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
@@ -34,7 +33,7 @@ from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
 from ascertain.restoration import Restorer, complete
-from ascertain.restoration._registry import Restoring
+from ascertain.restoration._registry import Restoring, check_completions
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
@@ -69,7 +68,7 @@ class FitChoices:
         method.treating(method.settings(), self.treatment)
         restoration.get(self.restorer).check_label_free("completing a new row")
         effort(self.effort)
-        check_count("completions", self.completions, least=1)
+        check_completions(self.completions)
         if isinstance(self.predictor, str) and self.predictor not in predictors.names():
             hint = did_you_mean(self.predictor, predictors.names())
             raise InputError(

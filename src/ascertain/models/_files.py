@@ -24,6 +24,7 @@ from ascertain.errors import InputError, StoreError
 from ascertain.methods._registry import State
 from ascertain.problem import Problem
 from ascertain.protocol import Protocol
+from ascertain.restoration._registry import MOST_COMPLETIONS
 
 FILE_NAME = "model.safetensors"
 SCHEMA_VERSION: Literal[3] = 3  # 1 and 2, of version 0.1.0, had a second file
@@ -96,7 +97,7 @@ class Header(Strict):
     state: State
     protocol: Protocol
     train_rows: Rows
-    completions: Annotated[int, Field(ge=1, le=100)] = 1
+    completions: Annotated[int, Field(ge=1, le=MOST_COMPLETIONS)] = 1
     valid_rows: Rows
     data_hash: Digest
     seed: NonNegativeInt

@@ -54,7 +54,7 @@ class Job:
         """Its name in a store: readable, and different wherever the result could be."""
         label = f"{self.method}-{self.state}" if self.method else self.stage
         holes = f"{self.mechanism}-{self.rate:g}" if self.mechanism else ""
-        data = f"{self.treatment}-{self.restorer}".strip("-")
+        data = f"{self.treatment}-{self.restorer}".strip("-").replace(":", "-")  # no colon in file names
         return "_".join(
             part for part in (label, self.dataset, holes, data, str(self.split), self._digest) if part
         )

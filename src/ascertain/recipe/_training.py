@@ -66,7 +66,8 @@ class Recipe:
         if self.treatment == "complete":
             return TrainingData()
         holes = ("", 0.0) if self.mechanism is None else (self.mechanism, self.rate)
-        return TrainingData(self.treatment, *holes, self.restorer if self.treatment == "restored" else "")
+        restorer = str(Restoring.parse(self.restorer)) if self.treatment == "restored" else ""
+        return TrainingData(self.treatment, *holes, restorer)
 
     @property
     def settings_names(self) -> set[str]:

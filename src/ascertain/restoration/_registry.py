@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ascertain._core.checks import check_count
 from ascertain.errors import InputError
 from ascertain.registry import Function, NoSettings, Part, Registry, SharedModel
 
@@ -53,6 +54,16 @@ _RESTORERS = Registry(
 )
 get, names, find = _RESTORERS.get, _RESTORERS.names, _RESTORERS.find
 
+MOST_COMPLETIONS = 100  # of every row
+
+
+def check_completions(completions: int) -> int:
+    """Return a number of completions of every row."""
+    completions = check_count("completions", completions, least=1)
+    if completions > MOST_COMPLETIONS:
+        raise InputError(f"completions must be at most {MOST_COMPLETIONS}, got {completions}")
+    return completions
+
 
 class Restoring(NamedTuple):
     """What restores a table: a restorer by name, and the number of completions, as in `"ensemble:6"`."""
@@ -75,7 +86,7 @@ class Restoring(NamedTuple):
             raise InputError(
                 f"{text!r}: after the colon comes the number of completions, as in {name}:6; not {number!r}"
             )
-        return cls(name, int(number))
+        return cls(name, check_completions(int(number)))
 
     def __str__(self) -> str:
         return self.name if self.completions == 1 else f"{self.name}:{self.completions}"

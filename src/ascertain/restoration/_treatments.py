@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ascertain._core.checks import check_count
 from ascertain.errors import InputError, did_you_mean
 from ascertain.missingness._mechanisms import MCAR
 from ascertain.problem import Problem, Table
 from ascertain.restoration._impute import MeanFill
+from ascertain.restoration._registry import check_completions
 from ascertain.restoration._restorer import Restorer, complete, restore
 
 Treatment = Literal["complete", "restricted", "restored", "direct"]
@@ -50,7 +50,7 @@ def treat(
         completion of every row in each.
     """
     check_treatment(treatment)
-    check_count("completions", completions, least=1)
+    check_completions(completions)
     if treatment == "complete":
         if not bool(jnp.all(table.available)):
             missing = 1 - float(jnp.mean(table.available))

@@ -18,7 +18,7 @@ from ascertain.errors import InputError, did_you_mean
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._materials import Scored
 from ascertain.recipe._presets import overridden
-from ascertain.restoration._registry import Restoring
+from ascertain.restoration._registry import MOST_COMPLETIONS, Restoring
 from ascertain.restoration._treatments import PAPERS, Treatment
 
 Names = tuple[str, ...]
@@ -123,7 +123,7 @@ class Study(BaseModel):
     methods: Names = Field(min_length=1)
     treatments: tuple[Treatment, ...] | None = Field(None, min_length=1)
     restorers: Names = ("pvae",)
-    completions: int = Field(1, ge=1, le=100)
+    completions: int = Field(1, ge=1, le=MOST_COMPLETIONS)
     mechanisms: Names | None = None
     rates: tuple[float, ...] = (0.7,)
     holes: tuple[tuple[str, float], ...] | None = None
