@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 PROGRAM = """
+import tempfile
 import jax, numpy as np, pandas as pd
 from ascertain import AcquisitionClassifier, InputError, Table
 from ascertain.exact import FiniteProblem, fit_plan, sample_size
@@ -44,6 +45,11 @@ assert treat(Table(x, y), "restored", completions=np.int64(3), **by_mean).comple
 for wrong in ("6", 1.5, None, 0):
     refused("completions must be a whole number", treat, Table(x, y), "restored", completions=wrong, **by_mean)
     refused("completions must be a whole number", AcquisitionClassifier(completions=wrong).fit, x, y)
+quick = dict(method="sequential", treatment="restored", restorer="mean", effort="low", random_state=0)
+of_numpy = AcquisitionClassifier(**quick, completions=np.int64(3)).fit(x, y)
+with tempfile.TemporaryDirectory() as folder:
+    of_numpy.save(folder)
+    assert AcquisitionClassifier.load(folder).completions == 3
 """
 
 

@@ -211,6 +211,29 @@ def test_a_registered_predictor_may_run_on_the_host() -> None:
     assert model.recommend(np.full((1, 3), np.nan))["action"].tolist() == ["x0"]
 
 
+def test_it_can_learn_from_several_completions() -> None:
+    model = quick(method="aaco", completions=3)
+    assert model.get_params()["completions"] == 3
+    assert clone(model).completions == 3
+    table, y = patients(120)
+    model.fit(table, y)
+    assert model.advisor_.origin.completions == 3
+    assert model.advisor_.policy.table.completions == 3
+    assert model.advisor_.policy.table.n_instances == model.advisor_.origin.train_rows
+    advice = model.recommend(table[:5].assign(scan=np.nan))
+    assert np.isfinite(advice["low"]).all()
+    once = quick(method="aaco").fit(table, y)
+    # Both share what does not depend on it.
+    np.testing.assert_array_equal(once.predict_proba(table), model.predict_proba(table))
+
+
+def test_completions_change_nothing_where_holes_stay() -> None:
+    table, y = patients(60)
+    one, three = (quick(treatment="restricted", completions=n).fit(table, y) for n in (1, 3))
+    assert three.advisor_.origin.completions == 1
+    pd.testing.assert_frame_equal(one.recommend(table[:5]), three.recommend(table[:5]))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -218,6 +241,9 @@ def test_a_registered_predictor_may_run_on_the_host() -> None:
         ({"state": "sm"}, "sequential has the state variant 's', not 'sm'"),
         ({"treatment": "complete"}, "no treatment is called 'complete'; there are 'restored', 'restricted'"),
         ({"restorer": "knn"}, "the restorer 'knn' cannot draw without the label.*use pvae"),
+        ({"completions": 0}, "completions must be a whole number of at least 1, got 0"),
+        ({"completions": -1}, "completions must be a whole number of at least 1, got -1"),
+        ({"completions": 101}, "completions must be at most 100, got 101"),
         ({"effort": "high"}, "no effort is called 'high'; there are 'standard', 'low'"),
         ({"predictor": "tree"}, "no predictor is called 'tree'; there are 'mlp'"),
         ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),

@@ -41,6 +41,17 @@ def test_it_comes_back_as_it_was(fitted: AcquisitionClassifier, folder: Path) ->
     assert loaded.advisor_.origin == fitted.advisor_.origin
 
 
+def test_a_model_of_several_completions_comes_back(tmp_path: Path) -> None:
+    table, y = patients(120)
+    model = quick(method="aaco", completions=3).fit(table, y)
+    with pytest.warns(UserWarning, match="training rows themselves"):
+        model.save(tmp_path)
+    loaded = AcquisitionClassifier.load(tmp_path)
+    assert (loaded.completions, loaded.advisor_.policy.table.completions) == (3, 3)
+    assert loaded.advisor_.origin == model.advisor_.origin
+    pd.testing.assert_frame_equal(loaded.recommend(table[:5]), model.recommend(table[:5]))
+
+
 @pytest.mark.parametrize("classes", [[0, 1], [0.0, 2.0], [False, True], ["no", "yes"]])
 def test_classes_keep_their_type(classes: list[Any], tmp_path: Path) -> None:
     table, y = patients(60)

@@ -81,8 +81,8 @@ def test_everything_else_comes_back_too(tmp_path: Path) -> None:
     )
     again = reloaded(tmp_path, model)
     for name in (
-        *("method", "settings", "state", "protocol", "train_rows", "valid_rows", "data_hash", "seed"),
-        *("predictor_name", "predictor_settings", "restorer_name", "restorer_settings"),
+        *("method", "settings", "state", "protocol", "train_rows", "completions", "valid_rows"),
+        *("data_hash", "seed", "predictor_name", "predictor_settings", "restorer_name", "restorer_settings"),
     ):
         assert getattr(again, name) == getattr(model, name)
     assert again.preprocessing == preprocessing
@@ -177,7 +177,7 @@ def test_the_hash_tells_tables_apart() -> None:
 # The methods that we bring
 
 
-def as_if_fitted(name: str, state: registry.State, settings: Any) -> SavedModel:
+def as_if_fitted(name: str, state: registry.State, settings: Any, completions: int = 1) -> SavedModel:
     """Give a policy of the right structure with any numbers, which takes no training."""
     rng = np.random.default_rng(1)
 
@@ -191,7 +191,7 @@ def as_if_fitted(name: str, state: registry.State, settings: Any) -> SavedModel:
     policy = eqx.filter_eval_shape(
         lambda *tables: method.fit(KEY, *tables, predictor=predictor(), pretrained=None, **fixed),
         PROBLEM.without_names(),  # as `methods.fit` does
-        TRAIN,
+        TRAIN.completed(jnp.zeros((completions, 9, 4))),
         VALID,
     )
     return SavedModel(
@@ -199,6 +199,7 @@ def as_if_fitted(name: str, state: registry.State, settings: Any) -> SavedModel:
         policy=jax.tree.map(any_numbers, policy),
         problem=PROBLEM,
         train_rows=9,
+        completions=completions,
         valid_rows=5,
         data_hash=hash_table(TRAIN),
         seed=3,
@@ -241,6 +242,19 @@ def test_every_method_can_be_saved(tmp_path: Path, name: str, state: registry.St
     assert bits(again.policy) == bits(model.policy)
     assert type(again.policy) is type(model.policy)
     assert again.contains_training_rows == (name == "aaco")
+
+
+@pytest.mark.filterwarnings("ignore:.*training rows")
+@pytest.mark.parametrize("name", ["aaco", "static", _slow("planner"), _slow("odin")])
+def test_policies_of_several_completions_can_be_saved(tmp_path: Path, name: str) -> None:
+    model = as_if_fitted(name, "s", some_settings(name), completions=3)
+    again = reloaded(tmp_path, model)
+    assert (again.train_rows, again.completions) == (9, 3)
+    assert bits(again.policy) == bits(model.policy)
+    assert structure(again.policy) == structure(model.policy)
+    if name == "aaco":
+        kept = again.policy.table  # type: ignore[attr-defined]
+        assert (kept.completions, kept.n_instances, len(kept.y)) == (3, 9, 27)
 
 
 @pytest.fixture(scope="module")
@@ -341,6 +355,9 @@ def test_preprocessing_must_be_plain_json(tmp_path: Path, preprocessing: Any, co
         ({"method": "tine"}, "did you mean 'tiny'"),
         ({"seed": -1}, "seed"),
         ({"train_rows": 0}, "train_rows"),
+        ({"completions": 0}, "completions must be a whole number of at least 1, got 0"),
+        ({"completions": 101}, "completions"),
+        ({"completions": 2}, r"policy\.parts.* is int32\(9,\) instead of int32\(18,\)"),
         ({"train_rows": 8}, r"policy\.parts.* is int32\(9,\) instead of int32\(8,\)"),
         ({"data_hash": "unknown"}, "data_hash"),
         ({"created": datetime(2026, 1, 1)}, "created"),

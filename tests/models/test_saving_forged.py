@@ -145,6 +145,7 @@ def test_forged_numbers_do_no_harm(file: Path, data: st.DataObject, byte: int) -
         lambda raw: raw["predictor"]["settings"].update(hidden=[10**12]),
         lambda raw: raw["method"]["settings"]["layers"][0].update(width=10**15),
         lambda raw: raw.update(train_rows=10**9),
+        lambda raw: raw.update(train_rows=10**9, completions=100),
         lambda raw: raw["problem"].update(n_classes=10**6),
         lambda raw: raw["problem"].update(
             reveals=["01" * 1000] * 1000, costs=[1.0] * 1000, action_names=None
@@ -189,6 +190,10 @@ def test_a_header_of_nonsense_is_refused_or_loads(file: Path, data: st.DataObjec
     except StoreError:
         return
     assert bits(found.policy) == bits(tiny().policy)
+
+
+def test_files_from_before_there_were_completions_have_one(file: Path) -> None:
+    assert load_forged(file, lambda raw: raw.pop("completions")).completions == 1
 
 
 def test_models_of_another_version_say_so(file: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from ascertain import datasets
+from ascertain import datasets, restoration
 from ascertain.reporting import _names as names
 
 
@@ -16,6 +16,12 @@ def test_variants_are_told_apart_where_there_are_two() -> None:
     assert [names.policy_name("ol", state) for state in ("", "s", "sm")] == ["OL", "OL (s)", "OL (s,m)"]
     assert names.policy_name("gdfs", "s") == "GDFS"
     assert [names.policy_name("mine", state) for state in ("", "s", "sm")] == ["mine", "mine", "mine (s,m)"]
+
+
+def test_several_completions_are_told_with_the_restorer() -> None:
+    assert names.restorer_name("ensemble:6") == "ensemble, 6 completions"
+    assert names.restorer_name("hotdeck") == restoration.get("hotdeck").label
+    assert names.restorer_name("mine:2") == "mine, 2 completions"
 
 
 def test_colours_are_the_papers_and_those_of_others_differ() -> None:

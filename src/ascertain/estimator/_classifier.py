@@ -316,10 +316,11 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _plain_parameters(self, encoding: Encoding) -> dict[str, Any]:
         """The parameters as plain data; prices, panels and known columns as they were understood."""
-        simple = ("method", "state", "treatment", "restorer", "completions", "predictor", "effort", "verbose")
+        simple = ("method", "state", "treatment", "restorer", "predictor", "effort", "verbose")
         state, weight = self.random_state, self.class_weight
         return {
             **{name: getattr(self, name) for name in simple},
+            "completions": int(self.completions),
             "budget": None if self.budget is None else float(self.budget),
             "costs": {action.name: action.price for action in encoding.actions},
             "groups": {a.name: list(a.columns) for a in encoding.actions if a.columns != (a.name,)} or None,

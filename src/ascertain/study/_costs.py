@@ -13,6 +13,7 @@ from ascertain.methods._registry import Cost
 from ascertain.predictors._masked_mlp import Settings
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import Materials
+from ascertain.restoration._registry import Restoring
 
 _STAGES = ("predictor", "mask", "share", "restore", "pretrain", "fit", "routes")  # in the order of a study
 _COSTS = {
@@ -29,6 +30,22 @@ _COSTS = {
         "share": Cost(0.0, 35.0, 8),
         "restore": Cost(0.0, 0.0, 4),
         "routes": Cost(0.0, 2.0, 2),
+    },
+}
+_RESTORERS = {  # those that take longer; on a GPU guessed from the number of their updates
+    "gpu": {
+        "miwae": Cost(4.0, 0.1, 25),
+        "mixture": Cost(1.0, 0.05, 15),
+        "ensemble": Cost(4.0, 0.1, 35),
+        "trees": Cost(0.0, 6.0, 0),
+        "iterative": Cost(0.0, 20.0, 0),
+    },
+    "cpu": {
+        "miwae": Cost(0.0, 7.0, 12),
+        "mixture": Cost(0.0, 1.5, 8),
+        "ensemble": Cost(0.0, 8.0, 20),
+        "trees": Cost(0.0, 4.0, 0),
+        "iterative": Cost(0.0, 15.0, 0),
     },
 }
 _OTHER = Cost(0.1, 0.02, 5)  # methods without measured costs
@@ -56,7 +73,10 @@ def cost_of(job: Job) -> Cost:
     if job.stage in ("fit", "pretrain"):
         method = methods.get(job.method)
         return (method.costs if job.stage == "fit" else method.pretraining_costs).get(device, _OTHER)
-    return _COSTS[device]["share" if job.shared is not None else job.stage]
+    usual = _COSTS[device]["share" if job.shared is not None else job.stage]
+    if job.stage == "restore":
+        return _RESTORERS[device].get(Restoring.parse(job.restorer).name, usual)
+    return usual
 
 
 def chunk_seconds(job: Job, materials: Materials, width: int) -> float:
@@ -67,8 +87,8 @@ def chunk_seconds(job: Job, materials: Materials, width: int) -> float:
 
 def chunk_memory(job: Job, materials: Materials, width: int) -> float:
     """Estimate the bytes that a chunk of jobs like this one takes on the device."""
-    shape = materials.part(job.dataset, job.split).train.x.shape
-    return cost_of(job).memory * width * max(1.0, math.prod(shape) / _CELLS)
+    cells = math.prod(materials.part(job.dataset, job.split).train.x.shape) * job.completions
+    return cost_of(job).memory * width * max(1.0, cells / _CELLS)
 
 
 def kind_of_device() -> str:

@@ -64,13 +64,14 @@ def plan_study(study: Study, width: int | None = None, data_dir: Path | None = N
 
 
 def _row(work: str, groups: list[list[Job]], materials: Materials, width: int) -> PlanRow:
-    width = 1 if materials.on_host(groups[0][0]) else width
-    chunks = [math.ceil(len(jobs) / width) for jobs in groups]
-    seconds = sum(
-        n * chunk_seconds(jobs[0], materials, width) for n, jobs in zip(chunks, groups, strict=True)
-    )
-    memory = max(chunk_memory(jobs[0], materials, width) for jobs in groups)
-    return PlanRow(work, sum(map(len, groups)), len(groups), sum(chunks), memory, seconds)
+    chunks, seconds, memory = 0, 0.0, 0.0
+    for jobs in groups:
+        wide = 1 if materials.on_host(jobs[0]) else width
+        n = math.ceil(len(jobs) / wide)
+        chunks += n
+        seconds += n * chunk_seconds(jobs[0], materials, wide)
+        memory = max(memory, chunk_memory(jobs[0], materials, wide))
+    return PlanRow(work, sum(map(len, groups)), len(groups), chunks, memory, seconds)
 
 
 def size(count: float) -> str:
