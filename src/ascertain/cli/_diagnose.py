@@ -101,10 +101,10 @@ def diagnose(
 def _restorer_names(text: str) -> list[str]:
     """Read the names of restorers, and check them before the long work begins."""
     from ascertain import restoration
-    from ascertain.practice.diagnosis._restorers import default_restorers
+    from ascertain.practice.diagnosis._restorers import DEFAULTS
 
     if text.strip() == "all":
-        return default_restorers()
+        return list(DEFAULTS)
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         restoration.get(name)

@@ -244,4 +244,4 @@ def _fit_restorer(seed: int, choices: FitChoices, problem: Problem, rows: Traini
 def _completed(key: PRNGKeyArray, restorer: Restorer, table: Table, completions: int) -> Table:
     # What runs on the host cannot be traced.
     draw = compiled(complete) if isinstance(restorer, eqx.Module) else complete
-    return cast(Table, draw(key, restorer, table, completions=completions))
+    return cast(Table, draw(key, restorer, table, completions=int(completions)))  # NumPy's would be traced

@@ -66,7 +66,7 @@ def test_what_cannot_be_scored_is_explained(
 
 
 def test_defaults_are_registered() -> None:
-    assert {"hotdeck", "pvae_noise"} <= set(module.default_restorers()) <= set(restoration.names())
+    assert {module.BASELINE, *module.DEFAULTS} <= set(restoration.names())
 
 
 def test_findings_and_page_have_the_scores() -> None:

@@ -45,11 +45,6 @@ class RestorerFindings:
     restorers: tuple[RestorerFinding, ...]
 
 
-def default_restorers() -> list[str]:
-    """The names of `DEFAULTS` that are registered."""
-    return [name for name in DEFAULTS if name in restoration.names()]
-
-
 def find_restorers(
     x: Float[np.ndarray, "rows features"],
     available: Bool[np.ndarray, "rows features"],
@@ -63,8 +58,7 @@ def find_restorers(
     The baseline is always among them. `on_stage` is called with a stage's name, how many are done and how
     many there are.
     """
-    baseline = BASELINE if BASELINE in restoration.names() else "hotdeck"
-    parts = [restoration.get(name) for name in dict.fromkeys([baseline, *names])]  # raises if there is none
+    parts = [restoration.get(name) for name in dict.fromkeys([BASELINE, *names])]  # raises if there is none
     if available.all():
         return "nothing is missing"
     if len(y) < FEWEST_ROWS:
@@ -86,11 +80,11 @@ def find_restorers(
         float(scores[part.name].mean)  # JAX computes in the background; wait for it
         seconds[part.name] = time.perf_counter() - start
     on_stage("done", len(parts) + 1, len(parts) + 1)
-    found = [_finding(name, score, scores[baseline], seconds[name]) for name, score in scores.items()]
+    found = [_finding(name, score, scores[BASELINE], seconds[name]) for name, score in scores.items()]
     return RestorerFindings(
-        baseline=baseline,
+        baseline=BASELINE,
         trained_on=len(train.y),
-        scored_on=int(scores[baseline].n_rows),
+        scored_on=int(scores[BASELINE].n_rows),
         restorers=tuple(sorted(found, key=lambda each: each.score)),
     )
 
