@@ -42,9 +42,10 @@ refused("rate must be", shortcut(4, 2).sample, 0, 10, True)
 x, y = np.array([[1.0, np.nan], [2.0, 3.0]] * 10), [0, 1] * 10
 by_mean = dict(restorer=fit_mean(Table(x, y)), key=jax.random.key(0))
 assert treat(Table(x, y), "restored", completions=np.int64(3), **by_mean).completions == 3
+said = "completions must be a whole number"
 for wrong in ("6", 1.5, None, 0):
-    refused("completions must be a whole number", treat, Table(x, y), "restored", completions=wrong, **by_mean)
-    refused("completions must be a whole number", AcquisitionClassifier(completions=wrong).fit, x, y)
+    refused(said, treat, Table(x, y), "restored", completions=wrong, **by_mean)
+    refused(said, AcquisitionClassifier(completions=wrong).fit, x, y)
 quick = dict(method="sequential", treatment="restored", restorer="mean", effort="low", random_state=0)
 of_numpy = AcquisitionClassifier(**quick, completions=np.int64(3)).fit(x, y)
 with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from ascertain import AcquisitionClassifier, InputError, predictors
+from ascertain.methods._aaco import AACO
 from tests.estimator_cases import patients, quick
 
 
@@ -218,8 +219,9 @@ def test_it_can_learn_from_several_completions() -> None:
     table, y = patients(120)
     model.fit(table, y)
     assert model.advisor_.origin.completions == 3
-    assert model.advisor_.policy.table.completions == 3
-    assert model.advisor_.policy.table.n_instances == model.advisor_.origin.train_rows
+    policy = model.advisor_.policy
+    assert isinstance(policy, AACO)
+    assert (policy.table.completions, policy.table.n_instances) == (3, model.advisor_.origin.train_rows)
     advice = model.recommend(table[:5].assign(scan=np.nan))
     assert np.isfinite(advice["low"]).all()
     once = quick(method="aaco").fit(table, y)

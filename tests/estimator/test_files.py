@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ascertain import AcquisitionClassifier, StoreError
+from ascertain.methods._aaco import AACO
 from tests.estimator_cases import patients, quick
 from tests.saved import forged, unpacked
 
@@ -47,7 +48,9 @@ def test_a_model_of_several_completions_comes_back(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="training rows themselves"):
         model.save(tmp_path)
     loaded = AcquisitionClassifier.load(tmp_path)
-    assert (loaded.completions, loaded.advisor_.policy.table.completions) == (3, 3)
+    policy = loaded.advisor_.policy
+    assert isinstance(policy, AACO)
+    assert (loaded.completions, policy.table.completions) == (3, 3)
     assert loaded.advisor_.origin == model.advisor_.origin
     pd.testing.assert_frame_equal(loaded.recommend(table[:5]), model.recommend(table[:5]))
 

@@ -220,7 +220,7 @@ def fitted(name: str, case: Any) -> Any:
 def test_policies_of_several_completions_have_the_same_structure(name: str) -> None:
     """Only traced. A policy that keeps rows has all completions of them."""
     case = plain(FEATURES)
-    one, many = (jax.eval_shape(lambda c=c: fitted(name, c)) for c in (case, several(case)))  # type: ignore[misc]
+    one, many = (jax.eval_shape(lambda c=c: fitted(name, c)) for c in (case, several(case)))
     shapes = [[leaf.shape for leaf in jax.tree.leaves(each)] for each in (one, many)]
     expected = [tuple(3 * n if n == TRAIN_ROWS else n for n in shape) for shape in shapes[0]]
     assert shapes[1] == (expected if get(name).keeps_rows else shapes[0])

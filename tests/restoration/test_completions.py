@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
@@ -26,10 +27,9 @@ class OnHost:
 
 
 def same(left: Table, right: Table) -> bool:
-    return jax.tree.structure(left) == jax.tree.structure(right) and all(
-        np.asarray(a).tobytes() == np.asarray(b).tobytes()
-        for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
-    )
+    """Whether tables are equal bit by bit, the sign of zero included."""
+    signs = np.array_equal(np.signbit(left.x), np.signbit(right.x))
+    return signs and bool(eqx.tree_equal(left, right))
 
 
 @pytest.mark.parametrize("restorer", [DECK, fit_mean(TABLE), OnHost()], ids=lambda each: type(each).__name__)
@@ -86,7 +86,7 @@ def test_a_restorer_is_named_with_its_completions(text: str, name: str, completi
 
 @pytest.mark.parametrize("number", ["", "0", "-1", "1.5", "six", "²", "6:6", " 6"])
 def test_what_is_no_number_of_completions_is_named(number: str) -> None:
-    with pytest.raises(InputError, match="'hotdeck:.*': after the colon comes the number of completions"):
+    with pytest.raises(InputError, match=r"'hotdeck:.*': after the colon comes the number of completions"):
         Restoring.parse(f"hotdeck:{number}")
 
 

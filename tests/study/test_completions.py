@@ -68,9 +68,7 @@ def test_completions_are_named_with_the_restorer_or_once_for_all() -> None:
 
 
 def test_another_number_of_completions_is_another_cell() -> None:
-    cells = [
-        {job.id for job in Grid(tiny(treatments=("restored",), completions=n)).cells} for n in (1, 2, 3)
-    ]
+    cells = [{job.id for job in Grid(tiny(treatments=("restored",), completions=n)).cells} for n in (1, 2, 3)]
     assert len(set.union(*cells)) == 3 * len(cells[0])
     # What is not restored stays.
     others = [
