@@ -38,6 +38,16 @@ def test_train_prints_scores_and_writes_model_scores_and_figure(
     assert (out / "acquisitions.png").stat().st_size > 5000
 
 
+def test_train_learns_from_several_completions(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ("train", "sequential", "cube", "--set", "predictor.epochs=1", "--out", str(tmp_path / "a"))
+    assert run(monkeypatch, *arguments, "--treatment", "restored", "--restorer", "hotdeck:3") == 0
+    assert "restored after mcar 0.7 by hotdeck:3;" in " ".join(capsys.readouterr().out.split())
+    model = load_model(tmp_path / "a" / "model")
+    assert (model.train_rows, model.completions) == (600, 3)
+
+
 @REAL
 @pytest.mark.slow
 def test_saving_training_rows_is_said(
@@ -54,6 +64,8 @@ def test_saving_training_rows_is_said(
         (("train", "gdsf", "cube"), "did you mean 'gdfs'"),
         (("train", "gdfs", "cube", "--treatment", "restord"), "did you mean 'restored'"),
         (("train", "gdfs", "cube", "--protocol", "papr"), "did you mean 'paper'"),
+        (("train", "gdfs", "cube", "--restorer", "hotdeck:x"), "the number of completions, as in hotdeck:6"),
+        (("train", "gdfs", "cube", "--restorer", "hotdek:3"), "did you mean 'hotdeck'"),
         (("train", "gdfs", "cube", "--state", "sm"), "has the state variant 's'"),
     ],
 )

@@ -19,9 +19,9 @@ def test_variants_are_told_apart_where_there_are_two() -> None:
 
 
 def test_several_completions_are_told_with_the_restorer() -> None:
-    assert names.restorer_name("ensemble:6") == "ensemble, 6 completions"
+    assert names.restorer_name("ensemble:6") == "ensemble with 6 completions"
     assert names.restorer_name("hotdeck") == restoration.get("hotdeck").label
-    assert names.restorer_name("mine:2") == "mine, 2 completions"
+    assert names.restorer_name("mine:2") == "mine with 2 completions"
 
 
 def test_colours_are_the_papers_and_those_of_others_differ() -> None:

@@ -82,7 +82,9 @@ def train(
         ),
     ] = None,
     rate: Annotated[float, typer.Option(help="The share of cells that it hides.")] = 0.7,
-    restorer: Annotated[str, typer.Option(help="What fills holes, such as pvae or hotdeck.")] = "pvae",
+    restorer: Annotated[
+        str, typer.Option(help="What fills holes, such as pvae or hotdeck; ensemble:6 does so six times.")
+    ] = "pvae",
     split: Annotated[int, typer.Option(help="Which split of the dataset.", min=0)] = 0,
     budget: Annotated[float | None, typer.Option(help="By default the dataset's largest.")] = None,
     protocol: Annotated[str, typer.Option(help="paper or afabench.")] = "paper",

@@ -50,7 +50,7 @@ def restorer_name(restorer: str) -> str:
     """Label of a restorer, with the number of completions if there are several."""
     name, _, completions = restorer.partition(":")
     label = _label(restoration, name)
-    return f"{label}, {completions} completions" if completions else label
+    return f"{label} with {completions} completions" if completions else label
 
 
 def way_name(treatment: str, restorer: str) -> str:
