@@ -142,13 +142,13 @@ def score_restorer(
 
     Examples
     --------
-    >>> import jax.random as jr, numpy as np
+    >>> import jax.numpy as jnp, jax.random as jr, numpy as np
     >>> from ascertain import Problem, Table
     >>> from ascertain.restoration import fit_hotdeck, fit_mean, score_restorer
     >>> problem = Problem(np.eye(3), np.ones(3), budget=1, n_classes=2)
     >>> rng = np.random.default_rng(0)
     >>> rows = Table(rng.normal(size=(400, 3)), np.arange(400) % 2, rng.random((400, 3)) < 0.7)
-    >>> train, valid = rows.take(np.arange(200)), rows.take(np.arange(200, 400))
+    >>> train, valid = rows.take(jnp.arange(200)), rows.take(jnp.arange(200, 400))
     >>> deck = score_restorer(jr.key(0), problem, fit_hotdeck(jr.key(1), problem, train), train, valid)
     >>> mean = score_restorer(jr.key(0), problem, fit_mean(train), train, valid)
     >>> difference = deck.minus(mean)
