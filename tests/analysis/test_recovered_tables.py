@@ -24,7 +24,7 @@ def small() -> list[Row]:
 
 def test_a_way_is_told_in_one_row() -> None:
     found = tables.shares_table(results_of(small()))
-    assert found["Trained on"].tolist() == ["PVAE", "ensemble, 6 completions", "direct"]
+    assert found["Trained on"].tolist() == ["PVAE", "ensemble with 6 completions", "direct"]
     assert found["Policies"].tolist() == ["the paper's policies", "the paper's policies", "planner"]
     first = found.iloc[0].to_dict()
     assert (first["Mechanism"], first["Rate"]) == ("MCAR", "0.7")
@@ -50,7 +50,7 @@ def test_datasets_and_policies_stand_side_by_side() -> None:
 
 def test_rows_of_a_policy_follow_mechanism_and_rate() -> None:
     found = tables.policies_table(results_of(study()))
-    ways = ["PVAE", "hot deck", "ensemble, 6 completions", "direct"]
+    ways = ["PVAE", "hot deck", "ensemble with 6 completions", "direct"]
     assert found["Trained on"].tolist() == ways * 2
     assert found["Mechanism"].tolist() == ["MCAR"] * 4 + ["MAR"] * 4
     all_changes = changes(results_of(study()))

@@ -310,7 +310,7 @@ def test_recovered_shares_are_drawn_by_setting_and_policies() -> None:
         low, high = ax.get_xlim()
         assert low < 0 < 1 < high
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == ["PVAE", "ensemble, 6 completions", "direct"]
+    assert labels == ["PVAE", "ensemble with 6 completions", "direct"]
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["the paper's policies", "planner", "95% interval over splits", "all of the damage"]
 

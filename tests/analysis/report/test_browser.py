@@ -122,7 +122,10 @@ def test_what_restorers_recover_is_shown_without_overflow(browser: Browser, beyo
         *("Recovered", "Recovered shares", "Recovered by dataset", "Recovered by policy", "Recovered losses")
     ]
     text = browser.run("document.getElementById('recovered').textContent")
-    assert "a policy loses on a dataset, by way of treating holes: PVAE 2, ensemble, 6 completions 2." in text
+    assert (
+        "a policy loses on a dataset, by way of treating holes: PVAE 2, ensemble with 6 completions 2."
+        in text
+    )
 
 
 def test_the_largest_budget_is_shown_first(browser: Browser, small: str) -> None:

@@ -301,7 +301,7 @@ def test_a_study_of_several_restorers_says_what_they_recover(tmp_path: Path) -> 
     some = [ARTEFACTS[name] for name in ("damage", "recovered", "recovered-shares", "recovered-losses")]
     page = Page(render(results, some))
     said = page.text["recovered"]
-    assert "most is recovered by ensemble, 6 completions: 100% (100% to 100%)" in said
+    assert "most is recovered by ensemble with 6 completions: 100% (100% to 100%)" in said
     assert "In none of 8 comparisons does a policy lose on a dataset." in said
     assert "Recovered shares" in said
     assert "Damage" in page.text["exhibits"]
