@@ -128,7 +128,7 @@ def _candidates(method: str | None, state: str, treatment: str | None) -> "Seque
         return (Candidate(method, state, treatment or default_treatment(method)),)
     if state != "s" or treatment not in (None, AUTO):
         raise InputError(
-            "--state and --treatment are about one method, unless it is --treatment auto; name it with --method"
+            "--state and --treatment (other than auto) are about one method; name it with --method"
         )
     if treatment is None:
         return DEFAULTS

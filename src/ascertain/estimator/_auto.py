@@ -72,14 +72,15 @@ class Measured(Strict):
     @property
     def how(self) -> str:
         """The estimator and the budget, with the reason for them."""
+        enough = f"followed to the end in {ENOUGH_ROWS} effective rows"
         if self.estimator == "dr":
             return (
-                f"the doubly robust estimate at budget {self.budget:g}, the largest at which all policies can be "
-                f"followed to the end in {ENOUGH_ROWS} effective rows (here {self.effective_rows:.0f} or more)"
+                f"the doubly robust estimate at budget {self.budget:g}, the largest at which policies that "
+                f"differ can all be {enough} (here {self.effective_rows:.0f} or more)"
             )
         return (
-            f"rollouts among what a row has at budget {self.budget:g}, since at no budget all policies can be "
-            f"followed to the end in {ENOUGH_ROWS} effective rows"
+            f"rollouts among what a row has at budget {self.budget:g}, since at no budget policies that "
+            f"differ can all be {enough}"
         )
 
 

@@ -21,7 +21,6 @@ from ascertain.estimator._auto import (
     nothing_missing,
 )
 from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
-from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._propensity import availability_weights
 from ascertain.evaluation._rollouts import sample_rows
 from ascertain.evaluation._row_values import row_values
@@ -38,6 +37,7 @@ _CANDIDATES = {  # by effort; the ensemble is made of restorers that come before
     "low": _QUICK,
 }
 _ROWS_AND_DRAWS = {"standard": (2000, 4), "low": (1000, 2)}  # to judge policies with, by effort
+_BUDGETS = 8  # the largest that rows support counts
 _SCORING = "scores of restorers"
 
 
@@ -87,7 +87,7 @@ def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
             valid,
             predictor,
             restorer=shared.restorer(BASELINE),
-            budgets=curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)),
+            budgets=np.linspace(0, float(problem.budget), 1 + _BUDGETS)[1:].tolist(),
             draws=draws,
             seed=shared.seed,
         ),

@@ -17,6 +17,7 @@ from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
 from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.evaluation._partial_rollouts import (
+    PartialRollouts,
     Target,
     common_importance_weights,
     complete_predictions,
@@ -61,8 +62,8 @@ def row_values(
     """Estimate what each policy is worth in each row if every action could be bought.
 
     The estimate is the doubly robust one of `evaluate_incomplete`, at the largest budget at which all
-    policies have `enough` effective rows. If there is none, policies are rolled out at the largest budget
-    among the actions that a row has.
+    policies have `enough` effective rows, and do not all choose the same in every row. If there is none,
+    policies are rolled out at the largest budget among the actions that a row has.
 
     Parameters
     ----------
@@ -86,15 +87,13 @@ def row_values(
     fold = assign_folds(len(table.y), seed)
     for budget in amounts:
         limited = problem.without_names().at(budget)
-        if not limited.most_acquisitions():
-            break  # where nothing can be bought, all policies are the same
         targets = [
             Target(each.at(limited.budget), limited, predictor, protocol, n_steps) for each in policies
         ]
         rollouts = [roll_out_partially(key, target, table) for target in targets]
         weights = common_importance_weights(rollouts, limited, table, fold, clip)
         effective = min(each.effective_rows for each in weights)
-        if effective < enough:
+        if effective < enough or _all_alike(rollouts):
             continue
         values = []
         for target, rolled, weight in zip(targets, rollouts, weights, strict=True):
@@ -106,6 +105,12 @@ def row_values(
         return RowValues(np.stack(values), "dr", budget, effective)
     found = [_value_as_it_is(key, each, problem, table, predictor, amounts[0], protocol) for each in policies]
     return RowValues(np.stack(found), "restricted", amounts[0], float(len(fold)))
+
+
+def _all_alike(rollouts: Sequence[PartialRollouts]) -> bool:
+    """Whether several policies do not differ in any row, as far as it supports them."""
+    chosen = [np.where(each.valid, each.choices, 0) for each in rollouts]
+    return len(rollouts) > 1 and all(np.array_equal(chosen[0], each) for each in chosen)
 
 
 def _value_as_it_is(

@@ -26,7 +26,7 @@ from tests.fitted import BUDGET, CANDIDATES, fitted
 
 def test_stages_are_shown_in_order_and_the_predictor_is_fitted_once() -> None:
     _, _, shown = fitted()
-    names = stages(CANDIDATES, "hotdeck")
+    names = stages(CANDIDATES, "hotdeck", "low")
     assert [text for text in shown if text in names] == names
     assert len(shown) == 2 * len(names)
     assert all(text.endswith(" s") for text in shown[1::2])
@@ -83,7 +83,8 @@ def test_too_few_rows_leave_only_the_rows_as_they_are(monkeypatch: pytest.Monkey
 
     data, board, _ = fitted()
     monkeypatch.setattr("ascertain.practice.comparison._scoring.evaluate_incomplete", refuse)
-    found = score(board.best.advisor, data.test, board.budgets, board.budgets, resamples=10, seed=0)
+    best, budgets = board.best.advisor, board.budgets
+    found = score(best, data.test, budgets, budgets, best.restorer, resamples=10, seed=0)
     assert set(found["estimator"]) == {"restricted"}
 
 

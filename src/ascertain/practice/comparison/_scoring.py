@@ -57,7 +57,8 @@ def score(
     """Score an advisor on rows that it was not fitted to, by every estimator.
 
     The estimates of what the policy would reach if everything could be bought take by far the most time; they
-    are made at the budgets `estimated`, from draws of the restorer `outcomes`. A low effort uses fewer rows, and fewer draws for each.
+    are made at the budgets `estimated`, and where rows lack something, `outcomes` draws it. A low effort uses
+    fewer rows, and fewer draws for each.
 
     Returns
     -------
