@@ -328,7 +328,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _adopt(self, advisor: Advisor) -> None:
         self.classes_, self.advisor_ = advisor.classes, advisor
         self.treatment_ = self._choices().treated if advisor.auto is None else advisor.auto.treated
-        self.auto_ = None if advisor.auto is None else advisor.auto.frame()
+        self.auto_: Any = None if advisor.auto is None else advisor.auto.frame()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
