@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ascertain import AcquisitionClassifier, InputError, methods, restoration
+from ascertain import AcquisitionClassifier, InputError, restoration
+from ascertain.estimator import _choosing
 from ascertain.estimator._auto import AutoChoice, Measured, PairedScore, Treated, choose, nothing_missing
 from ascertain.estimator._choosing import automatic_stages
 from ascertain.estimator._training import FitChoices
@@ -256,20 +257,29 @@ def test_bad_arguments_are_explained(changes: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["planner", "gdfs"])
-def test_the_whole_set_of_candidates_can_be_chosen_from_and_saved(
-    method: str, planted: PlantedTable, tmp_path: Path
+def test_an_ensemble_is_made_of_restorers_that_are_there_and_can_be_saved(
+    planted: PlantedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = AcquisitionClassifier(
-        method=method,
-        treatment="auto",
-        costs=planted.costs,
-        known=list(planted.known),
-        budget=planted.budget,
-        random_state=0,
-    ).fit(planted.train, planted.train_labels)
-    direct = ["direct"] if methods.get(method).learns_directly else []
-    names = {"restricted", *direct, "nearest", "mixture", "hotdeck", "miwae", "ensemble:6"}
-    assert set(model.auto_["candidate"]) == names
-    model.save(tmp_path)
-    assert AcquisitionClassifier.load(tmp_path).treatment_ == model.treatment_
+    def choose_ensemble(scores: Any, values: Any, measured: Any) -> AutoChoice:
+        return choose(scores, {ENSEMBLE: values[ENSEMBLE]}, measured)
+
+    monkeypatch.setattr(_choosing, "choose", choose_ensemble)
+    monkeypatch.setitem(_choosing._CANDIDATES, "low", _choosing._CANDIDATES["standard"])
+    model = quick(method="static", treatment="auto", known=list(planted.known), budget=3)
+    model.fit(planted.train, planted.train_labels)
+    assert set(model.auto_["candidate"]) == {"ensemble:6", "nearest", "mixture", "hotdeck", "miwae"}
+    assert model.treatment_ == ENSEMBLE
+    assert model.advisor_.origin.completions == 6
+    with pytest.warns(UserWarning, match="training rows themselves"):
+        model.save(tmp_path)
+    loaded = AcquisitionClassifier.load(tmp_path)
+    assert loaded.treatment_ == ENSEMBLE
+    rows = planted.test[:10]
+    pd.testing.assert_frame_equal(loaded.recommend(rows), model.recommend(rows))
+
+
+@pytest.mark.slow
+def test_a_planner_may_also_learn_directly(planted: PlantedTable) -> None:
+    model = quick(method="planner", treatment="auto", known=list(planted.known), budget=3)
+    model.fit(planted.train, planted.train_labels)
+    assert model.auto_["candidate"].tolist()[:2] == ["restricted", "direct"]

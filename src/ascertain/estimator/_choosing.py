@@ -59,7 +59,7 @@ def automatic_stages(choices: FitChoices) -> list[str]:
 
 
 def _judging(choices: FitChoices) -> str:
-    return f"treatments ({choices.method})"
+    return f"treatments ({choices.policy})"
 
 
 def _treatments(choices: FitChoices, restorings: Sequence[Restoring]) -> list[Treated]:

@@ -79,11 +79,15 @@ class FitChoices:
         )
 
     @property
+    def policy(self) -> str:
+        """The method, and its state variant unless that is the usual one."""
+        return self.method if self.state == "s" else f"{self.method} {self.state}"
+
+    @property
     def stage(self) -> str:
         """The stage in which the policy is fitted, as users see it."""
-        method = self.method if self.state == "s" else f"{self.method} {self.state}"
         treatment = f"restored by {self.treated}" if self.treated.restorer else self.treatment
-        return f"policy ({method}, {treatment})"
+        return f"policy ({self.policy}, {treatment})"
 
     def check(self) -> None:
         """Raise where something is named that does not exist, or cannot do what is asked of it."""
