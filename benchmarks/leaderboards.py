@@ -88,7 +88,7 @@ def policy(board: Leaderboard, fitted: FittedCandidate, estimator: str) -> list[
     found = [fitted.score(budget, estimator, name) for name in METRICS]
     scores = [_score(each.estimate, each.low, each.high) for each in found]
     cost = fitted.score(budget, estimator, "mean_cost").estimate
-    name, rows = fitted.candidate.name, f"{found[0].effective_rows:.0f}"
+    name, rows = fitted.name, f"{found[0].effective_rows:.0f}"
     return [name, f"{cost:.3g}", *scores, rows, f"{fitted.seconds:.0f}"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ascertain import AcquisitionClassifier
 from ascertain._core.files import replacing
-from ascertain.cli._fit import check_folder
+from ascertain.cli._fit import _candidates, check_folder
 from tests.cli.test_app import run
 from tests.fitted import patients, write_patients
 
@@ -151,6 +151,32 @@ def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "Examples" in shown
     for option in ("--target", "--out", "--method", "--treatment", "--effort", "--test-fraction", "--force"):
         assert option in shown
+
+
+def test_auto_is_for_every_method() -> None:
+    found = _candidates(None, "s", "auto")
+    assert [(each.method, each.treatment) for each in found] == [
+        (name, "auto") for name in ("planner", "gdfs", "dime", "static")
+    ]
+    assert [each.treatment for each in _candidates("gdfs", "s", "auto")] == ["auto"]
+
+
+@pytest.mark.slow
+def test_auto_is_explained_on_the_terminal_and_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, out = write_patients(tmp_path), tmp_path / "model"
+    quick = ["--method", "static", "--treatment", "auto", "--restorer", "hotdeck", "--effort", "low"]
+    assert run(monkeypatch, "fit", *arguments(table, out), *quick) == 0
+    shown, told = (" ".join(each.split()) for each in capsys.readouterr())
+    assert "The restorers that auto can choose keep training rows" in told
+    model = AcquisitionClassifier.load(out)
+    assert f"Treatment of the holes: fixed panel auto ({model.treatment_})" in shown
+    assert f"{model.treatment_} was chosen:" in shown
+    page = html.unescape((out / "report.html").read_text())
+    assert "Treatments of the holes, by method" in page
+    for each in model.auto_["candidate"]:
+        assert each in page
 
 
 @pytest.mark.slow

@@ -33,6 +33,8 @@ Examples:
 `ascertain fit patients.csv --target died --known age,sex --groups panels.json --effort low --out model`
 
 `ascertain fit patients.csv --target died --method jafa --state sm --treatment restricted --out model`
+
+`ascertain fit patients.csv --target died --treatment auto --out model`
 """
 )
 def fit(
@@ -53,7 +55,8 @@ def fit(
     treatment: Annotated[
         str | None,
         typer.Option(
-            help="With --method: train on restored or restricted data, or direct (planner).",
+            help="auto: choose by validation rows. With --method also: restored, restricted, or direct "
+            "(planner).",
             show_default="direct for the planner, else restored",
         ),
     ] = None,
@@ -92,7 +95,7 @@ def fit(
     )
     for name, reason in data.aside.items():
         warn(f"Column {name!r} is left out: {reason}.")
-    with _stages_shown(stages(candidates, restorer)) as on_stage:
+    with _stages_shown(stages(candidates, restorer, effort)) as on_stage:
         board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
     with errors.status("Writing the report"):
         report = report_fit(data, board, file_hash(table))
@@ -117,14 +120,19 @@ def check_folder(out: Path, *, force: bool) -> None:
 
 
 def _candidates(method: str | None, state: str, treatment: str | None) -> "Sequence[Candidate]":
+    from ascertain.estimator._auto import AUTO
     from ascertain.estimator._training import default_treatment
     from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate
 
     if method is not None:
         return (Candidate(method, state, treatment or default_treatment(method)),)
-    if (state, treatment) != ("s", None):
-        raise InputError("--state and --treatment are about one method; name it with --method")
-    return DEFAULTS
+    if state != "s" or treatment not in (None, AUTO):
+        raise InputError(
+            "--state and --treatment (other than auto) are about one method; name it with --method"
+        )
+    if treatment is None:
+        return DEFAULTS
+    return tuple(Candidate(name, "s", AUTO) for name in dict.fromkeys(each.method for each in DEFAULTS))
 
 
 @contextmanager
@@ -165,6 +173,7 @@ def _print_report(report: "FitReport", out: Path) -> None:
     from ascertain.practice.comparison._summary import choice_sentences
 
     _print_leaderboard(report.board)
+    _print_treatments(report.board)
     for sentence in choice_sentences(report.data, report.board):
         console.print(Padding(escape(sentence), (0, 0, 1, 0)))
     tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.fidelity:.0%} of rows do exactly this)[/]")
@@ -184,7 +193,7 @@ def _print_leaderboard(board: "Leaderboard") -> None:
     )
     for fitted in board.candidates:
         printed.add_row(
-            f"{'[bold]' if fitted is board.best else ''}{escape(fitted.candidate.name)}",
+            f"{'[bold]' if fitted is board.best else ''}{escape(fitted.name)}",
             score_text(fitted.score(budget, "dr")),
             score_text(fitted.score(budget, "restricted")),
             f"{fitted.score(budget, board.common_estimator, 'mean_cost').estimate:.3g}",
@@ -193,6 +202,23 @@ def _print_leaderboard(board: "Leaderboard") -> None:
     console.print(printed)
     costs = ESTIMATES[board.common_estimator]
     console.print(f"[dim]Estimated: if everything could be bought. Costs: {costs}.[/]\n")
+
+
+def _print_treatments(board: "Leaderboard") -> None:
+    """Print what `auto` considered for the best policy; the page has it for all."""
+    if board.best.advisor.auto is None:
+        return
+    shown = ("", "score of draws", "value", "to the best", "")
+    printed = Table(*shown, box=None, padding=(0, 2, 0, 0))
+    for each in board.best.advisor.auto.considered:
+        score = "" if each.restorer_score is None else f"{each.restorer_score:.3f}"
+        value = "" if each.value is None else f"{each.value:.3f}"
+        behind = "" if each.difference is None else f"{each.difference:.4f} ± {each.standard_error:.4f}"
+        bold = "[bold]" if each.chosen else ""
+        printed.add_row(f"{bold}{escape(each.candidate)}", score, value, behind, each.rule)
+    console.print(f"[bold]Treatment of the holes: {escape(board.best.name)}[/] [dim](validation rows)[/]")
+    console.print(printed)
+    console.print()
 
 
 def _add_branches(tree: Tree, branches: "Sequence[Branch]", depth: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import choose
+from ascertain.estimator._auto import AutoChoice
 from ascertain.methods._registry import State
 from ascertain.policy import LooksAhead, Policy
 from ascertain.predictors._calibration import Calibrated
@@ -72,6 +73,7 @@ class Advisor:
     restorer: Restorer  # completes rows, without their label
     origin: Origin
     protocol: Protocol = PAPER
+    auto: AutoChoice | None = None  # how its treatment was chosen, if it was
 
     @cached_property
     def _parts(self) -> "_Parts":

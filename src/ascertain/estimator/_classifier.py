@@ -15,8 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ascertain._core.checks import check_numbers
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._auto import AUTO
+from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
-from ascertain.estimator._training import FitChoices, TrainingRows, default_treatment, fit_advisor
+from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
 from ascertain.evaluation._rollouts import budget_episodes
@@ -42,12 +44,15 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         What becomes of the holes while the policy is trained: `"restored"` (filled with draws from a
         generative model), `"restricted"` (what a row lacks cannot be chosen in it) or `"direct"` (the policy
         learns from what a row has, and plans with everything; only for `"planner"`). None: `"direct"` for
-        `"planner"`, `"restored"` for the others.
+        `"planner"`, `"restored"` for the others. `"auto"` tries all of them with several restorers, and
+        chooses by what the policies are worth on the validation rows; `treatment_` and `auto_` say what.
     restorer
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
-        `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of several.
+        `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of several. It
+        also completes new rows. With `treatment="auto"` it does so only if no other one was chosen.
     completions
-        How often every training row is restored, each time with another draw.
+        How often every training row is restored, each time with another draw; `treatment="auto"` decides
+        that itself.
     budget
         What may be spent on one instance; None: the sum of all costs.
     costs
@@ -78,6 +83,15 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         The columns of the training table.
     advisor_
         What was fitted: encoding, problem, predictor, restorer and policy.
+    treatment_
+        The treatment that the policy learned with: `name`, `restorer` (empty unless it is `"restored"`) and
+        `completions`.
+    auto_
+        With `treatment="auto"`, what was considered: a row for each `candidate`, with the `restorer_score`
+        (an energy score; smaller is better), its `score_difference` to the nearest hot deck's and the
+        standard error of that, whether it was `dropped`, the `value` of its policy (1 less half the Brier
+        score), the `difference` to the best value with its `standard_error`, whether it was `chosen`, and
+        the `rule` that decided. Else None.
 
     Examples
     --------
@@ -149,8 +163,12 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         rng = check_random_state(self.random_state)
         rows = TrainingRows.split(x, available, labels, len(classes), self.validation_fraction, rng)
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
-        self.classes_ = classes
-        self.advisor_ = fit_advisor(seed, choices, encoding, classes, problem, rows, weights, say)
+        shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say)
+        fit = fit_automatically if choices.treatment == AUTO else fit_advisor
+        advisor = fit(choices, encoding, classes, shared)
+        self._adopt(advisor)
+        if advisor.auto is not None:
+            say(f"{advisor.auto.sentence}\n{advisor.auto.frame().to_string(index=False)}")
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -301,11 +319,16 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def adopt(self, advisor: Advisor) -> "AcquisitionClassifier":
         """Become fitted, by an advisor that was fitted or loaded elsewhere."""
         columns = [column.name for column in advisor.encoding.columns]
-        self.classes_, self.advisor_ = advisor.classes, advisor
+        self._adopt(advisor)
         self.n_features_in_ = len(columns)
         if advisor.encoding.named:
             self.feature_names_in_ = np.array(columns, object)
         return self
+
+    def _adopt(self, advisor: Advisor) -> None:
+        self.classes_, self.advisor_ = advisor.classes, advisor
+        self.treatment_ = self._choices().treated if advisor.auto is None else advisor.auto.treated
+        self.auto_: Any = None if advisor.auto is None else advisor.auto.frame()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -12,6 +12,7 @@ from pydantic import Field
 from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.estimator._auto import AutoChoice
 from ascertain.models._files import REMEDY
 from ascertain.models._saving import SavedModel, load_model, save_model
 from ascertain.predictors._calibration import Calibrated
@@ -29,6 +30,7 @@ class _Preprocessing(Strict):
     class_type: str  # as NumPy names it
     temperature: float = Field(gt=0)
     parameters: dict[str, Any]
+    auto: AutoChoice | None = None
 
 
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
@@ -47,6 +49,7 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
         class_type=classes.dtype.str if classes.dtype.kind in _KINDS else "O",
         temperature=float(advisor.predictor.temperature),
         parameters=parameters,
+        auto=advisor.auto,
     )
     model = SavedModel(
         **vars(advisor.origin),
@@ -78,9 +81,8 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
         raise StoreError(f"the columns of {path} do not fit its policy; {REMEDY}")
     origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
     predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
-    advisor = Advisor(
-        encoding, classes, model.problem, model.policy, predictor, model.restorer, origin, model.protocol
-    )
+    learned = (model.policy, predictor, model.restorer)
+    advisor = Advisor(encoding, classes, model.problem, *learned, origin, model.protocol, more.auto)
     return advisor, more.parameters
 
 

@@ -7,7 +7,8 @@ observed cells alone.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, cast
 
 import equinox as eqx
@@ -23,8 +24,10 @@ from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.estimator._auto import AUTO, AutoChoice, Treated
 from ascertain.methods._registry import State
 from ascertain.models._saving import hash_table
+from ascertain.policy import Policy
 from ascertain.predictors._calibration import Calibrated, fit_calibration
 from ascertain.predictors._masked_mlp import HostPredictor, Predictor, SklearnPredictor
 from ascertain.problem import Problem, Table
@@ -33,11 +36,11 @@ from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
 from ascertain.restoration import Restorer, complete
-from ascertain.restoration._registry import Restoring, check_completions
+from ascertain.restoration._registry import check_completions
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
-TREATMENTS = ("restored", "restricted", "direct")
+TREATMENTS = ("restored", "restricted", "direct", AUTO)
 # Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
 _MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that it has no settings for
@@ -59,6 +62,32 @@ class FitChoices:
     predictor: Any
     effort: str
     completions: int = 1
+
+    @property
+    def treated(self) -> Treated:
+        """The treatment, with the restorer where holes are filled."""
+        if self.treatment != "restored":
+            return Treated(self.treatment)
+        return Treated(self.treatment, self.restorer, self.completions)
+
+    def treating(self, treated: Treated) -> "FitChoices":
+        """The same with another treatment; one that restores nothing keeps the restorer, for new rows."""
+        if not treated.restorer:
+            return replace(self, treatment=treated.name)
+        return replace(
+            self, treatment=treated.name, restorer=treated.restorer, completions=treated.completions
+        )
+
+    @property
+    def policy(self) -> str:
+        """The method, and its state variant unless that is the usual one."""
+        return self.method if self.state == "s" else f"{self.method} {self.state}"
+
+    @property
+    def stage(self) -> str:
+        """The stage in which the policy is fitted, as users see it."""
+        treatment = f"restored by {self.treated}" if self.treated.restorer else self.treatment
+        return f"policy ({self.policy}, {treatment})"
 
     def check(self) -> None:
         """Raise where something is named that does not exist, or cannot do what is asked of it."""
@@ -84,6 +113,17 @@ class TrainingRows:
     valid: Table
     trained: Int[np.ndarray, " some"]  # which rows these are
     validated: Int[np.ndarray, " others"]
+
+    @property
+    def validation(self) -> Table:
+        """The validation rows, each once."""
+        _, first = np.unique(np.asarray(self.valid.ids), return_index=True)
+        return self.valid.take(jnp.asarray(first))
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(jnp.all(self.train.available) & jnp.all(self.valid.available))
 
     @classmethod
     def split(
@@ -115,84 +155,174 @@ class TrainingRows:
         return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid)
 
 
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What several advisors of the same rows share: each part is fitted once, when it is first needed.
+
+    `weights` are those of the classes in the predictor's loss. `on_stage` is called with a stage's name when
+    it begins, and with name and time when it ends.
+    """
+
+    seed: int
+    problem: Problem
+    rows: TrainingRows
+    weights: Float[np.ndarray, " classes"]
+    predictor_choice: Any = "mlp"
+    effort: str = "standard"
+    on_stage: Callable[[str], object] = lambda stage: None
+    _kept: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, stage: str, compute: Callable[[], Any]) -> Any:
+        """The result of a stage, which is computed unless it was before."""
+        if stage not in self._kept:
+            with _stage(stage, self.on_stage):
+                self._kept[stage] = compute()
+        return self._kept[stage]
+
+    @property
+    def predictor(self) -> Calibrated:
+        """The predictor, calibrated."""
+        found: Calibrated = self.once("predictor", self._fit_predictor)
+        return found
+
+    @property
+    def predictor_settings(self) -> Any:
+        """The settings of a predictor that is registered; None for a scikit-learn classifier."""
+        if not isinstance(self.predictor_choice, str):
+            return None
+        settings = predictors.get(self.predictor_choice).settings()
+        if self.predictor_choice == "mlp":
+            settings = overridden(settings, _MLP, "predictor")
+        return self._shortened(settings)
+
+    def restorer(self, name: str) -> Restorer:
+        """A restorer that was fitted to the training rows."""
+        found: Restorer = self.once(restorer_stage(name), lambda: self._fit_restorer(name))
+        return found
+
+    def adopt_restorer(self, name: str, restorer: Restorer) -> None:
+        """Keep a restorer that was made of others, so that it is not fitted."""
+        self._kept[restorer_stage(name)] = restorer
+
+    def restorer_settings(self, name: str) -> Any:
+        """The settings of a restorer."""
+        return self._shortened(restoration.get(name).settings())
+
+    def policy(self, choices: FitChoices) -> Policy:
+        """The policy for a method and a treatment."""
+        method = methods.get(choices.method)
+        predictor, settings = self.predictor.predictor, self.method_settings(choices)  # not calibrated
+        train, valid = self._treated(choices)
+        data = {"treatment": choices.treatment}
+        if choices.treatment == "restored":
+            data["restorer"] = str(choices.treated)
+
+        def fit() -> Policy:
+            return methods.fit(
+                method.name,
+                self.key("fit", method=method.name, state=choices.state, **data),
+                self._plain,
+                train,
+                valid,
+                predictor=predictor,
+                pretrained=None if method.adopts is None else method.adopts(predictor, settings),
+                settings=settings,
+                state=cast(State, choices.state),
+            )
+
+        found: Policy = self.once(choices.stage, fit)
+        return found
+
+    def method_settings(self, choices: FitChoices) -> Any:
+        """The settings of a method for a treatment."""
+        method = methods.get(choices.method)
+        settings = method.completed(method.settings(), self._plain, PAPER)
+        return self._shortened(method.treating(settings, choices.treatment))
+
+    def key(self, stage: str, **parts: Any) -> PRNGKeyArray:
+        """A random key from what is fitted; it does not depend on the table."""
+        return jr.wrap_key_data(jnp.asarray(key_data(stage, seed=self.seed, **parts)))
+
+    @cached_property
+    def _plain(self) -> Problem:
+        return self.problem.without_names()
+
+    def _shortened(self, settings: Any) -> Any:
+        return shortened(settings, effort(self.effort), len(self.rows.train.y))
+
+    def _fit_predictor(self) -> Calibrated:
+        choice, plain, rows, weights = self.predictor_choice, self._plain, self.rows, self.weights
+        key = self.key("predictor")
+        if isinstance(choice, str):
+            part = predictors.get(choice)
+            fit = part.fit if part.on_host else compiled(part.fit)
+            shares = jnp.asarray(weights / weights.sum(), jnp.float32)
+            found = fit(key, plain, rows.train, rows.valid, settings=self.predictor_settings, weights=shares)
+            fitted = HostPredictor(found, plain.n_classes) if part.on_host else cast(Predictor, found)
+        else:
+            chosen = SklearnPredictor(clone(choice), plain.n_classes)
+            unequal = None if np.ptp(weights) == 0 else weights
+            learned = chosen.fit(key, rows.train, problem=plain, weights=unequal)
+            fitted = HostPredictor(learned, plain.n_classes)
+        return fit_calibration(self.key("calibrate"), plain, fitted, rows.valid, weights)
+
+    def _fit_restorer(self, name: str) -> Restorer:
+        part, settings = restoration.get(name), self.restorer_settings(name)
+        fit = fit_restorer if part.on_host else compiled(fit_restorer)
+        key = self.key("restorer", restorer=part.name)
+        return cast(Restorer, fit(key, part.name, self._plain, self.rows.train, self.rows.valid, settings))
+
+    def _treated(self, choices: FitChoices) -> tuple[Table, Table]:
+        """The tables that a policy learns from; those that are restored are drawn once for all methods."""
+        train, valid = self.rows.train, self.rows.valid
+        if choices.treatment != "restored":
+            return train, valid
+        name = str(choices.treated)
+        if name not in self._kept:
+            restorer = self.restorer(choices.restorer)
+            drawing = jr.split(self.key("restore", treatment="restored", restorer=name))
+            # A validation row counts once, so it is restored once.
+            self._kept[name] = (
+                _completed(drawing[0], restorer, train, choices.completions),
+                _completed(drawing[1], restorer, valid, 1),
+            )
+        found: tuple[Table, Table] = self._kept[name]
+        return found
+
+
 def fit_advisor(
-    seed: int,
     choices: FitChoices,
     encoding: Encoding,
     classes: np.ndarray,
-    problem: Problem,
-    rows: TrainingRows,
-    weights: Float[np.ndarray, " classes"],
-    on_stage: Callable[[str], object] = lambda stage: None,
-    shared: "Shared | None" = None,
+    shared: Shared,
+    auto: AutoChoice | None = None,
 ) -> Advisor:
-    """Fit predictor, restorer and policy.
+    """Fit predictor, restorer and policy, as far as they are not there yet.
 
-    `weights` are those of the classes in the predictor's loss. `on_stage` is called with a stage's name when
-    it begins, and with name and time when it ends. What `shared` holds was fitted to the same rows before,
-    and is not fitted again.
+    `auto` says how the treatment was chosen, where it was.
     """
-    plain, n_rows = problem.without_names(), len(rows.train.y)
-    shared = Shared() if shared is None else shared
-    if shared.predictor is None:
-        with _stage("predictor", on_stage):
-            fitted = _fit_predictor(_key("predictor", seed), choices, plain, rows, weights)
-            shared.predictor = fit_calibration(_key("calibrate", seed), plain, fitted, rows.valid, weights)
-    if shared.restorer is None:
-        with _stage(f"restorer ({choices.restorer})", on_stage):
-            shared.restorer = _fit_restorer(seed, choices, plain, rows)
-    train, valid = rows.train, rows.valid
-    data = {"treatment": choices.treatment}
-    if choices.treatment == "restored":
-        data["restorer"] = str(Restoring(choices.restorer, choices.completions))
-        drawing = jr.split(_key("restore", seed, **data))
-        train = _completed(drawing[0], shared.restorer, train, choices.completions)
-        valid = _completed(drawing[1], shared.restorer, valid, 1)
-    method, state = methods.get(choices.method), cast(State, choices.state)
-    settings = method.completed(method.settings(), plain, PAPER)
-    settings = shortened(method.treating(settings, choices.treatment), effort(choices.effort), n_rows)
-    predictor = shared.predictor.predictor  # not calibrated
-    with _stage(f"policy ({choices.method}, {choices.treatment})", on_stage):
-        policy = methods.fit(
-            method.name,
-            _key("fit", seed, method=method.name, state=state, **data),
-            plain,
-            train,
-            valid,
-            predictor=predictor,
-            pretrained=None if method.adopts is None else method.adopts(predictor, settings),
-            settings=settings,
-            state=state,
-        )
-    named = isinstance(choices.predictor, str)
+    predictor, restorer = shared.predictor, shared.restorer(choices.restorer)
+    policy, rows = shared.policy(choices), shared.rows
     origin = Origin(
-        method=method.name,
-        state=state,
-        settings=settings,
-        train_rows=n_rows,
-        completions=train.completions,
+        method=choices.method,
+        state=cast(State, choices.state),
+        settings=shared.method_settings(choices),
+        train_rows=len(rows.train.y),
+        completions=choices.completions if choices.treatment == "restored" else 1,
         valid_rows=len(rows.valid.y),
         data_hash=hash_table(rows.train),
-        seed=seed,
-        predictor_name=choices.predictor if named else "",
-        predictor_settings=_predictor_settings(choices, n_rows) if named else None,
+        seed=shared.seed,
+        predictor_name=choices.predictor if isinstance(choices.predictor, str) else "",
+        predictor_settings=shared.predictor_settings,
         restorer_name=choices.restorer,
-        restorer_settings=_restorer_settings(choices, n_rows),
+        restorer_settings=shared.restorer_settings(choices.restorer),
     )
-    return Advisor(encoding, classes, problem, policy, shared.predictor, shared.restorer, origin)
+    return Advisor(encoding, classes, shared.problem, policy, predictor, restorer, origin, auto=auto)
 
 
-def _key(stage: str, seed: int, **parts: Any) -> PRNGKeyArray:
-    """A random key from what is fitted; it does not depend on the table."""
-    return jr.wrap_key_data(jnp.asarray(key_data(stage, seed=seed, **parts)))
-
-
-@dataclass
-class Shared:
-    """What several advisors of the same rows share; the first fit fills it in."""
-
-    predictor: Calibrated | None = None
-    restorer: Restorer | None = None
+def restorer_stage(name: str) -> str:
+    """The stage in which a restorer is fitted, as users see it."""
+    return f"restorer ({name})"
 
 
 @contextmanager
@@ -202,43 +332,6 @@ def _stage(name: str, on_stage: Callable[[str], object]) -> Iterator[None]:
     start = time.perf_counter()
     yield
     on_stage(f"{name}: {time.perf_counter() - start:.1f} s")
-
-
-def _fit_predictor(
-    key: PRNGKeyArray,
-    choices: FitChoices,
-    problem: Problem,
-    rows: TrainingRows,
-    weights: Float[np.ndarray, " classes"],
-) -> Predictor:
-    if not isinstance(choices.predictor, str):
-        chosen = SklearnPredictor(clone(choices.predictor), problem.n_classes)
-        unequal = None if np.ptp(weights) == 0 else weights
-        fitted = chosen.fit(key, rows.train, problem=problem, weights=unequal)
-        return HostPredictor(fitted, problem.n_classes)
-    part, settings = predictors.get(choices.predictor), _predictor_settings(choices, len(rows.train.y))
-    fit = part.fit if part.on_host else compiled(part.fit)
-    shares = jnp.asarray(weights / weights.sum(), jnp.float32)
-    found = fit(key, problem, rows.train, rows.valid, settings=settings, weights=shares)
-    return HostPredictor(found, problem.n_classes) if part.on_host else cast(Predictor, found)
-
-
-def _predictor_settings(choices: FitChoices, n_rows: int) -> Any:
-    settings = predictors.get(choices.predictor).settings()
-    if choices.predictor == "mlp":
-        settings = overridden(settings, _MLP, "predictor")
-    return shortened(settings, effort(choices.effort), n_rows)
-
-
-def _restorer_settings(choices: FitChoices, n_rows: int) -> Any:
-    return shortened(restoration.get(choices.restorer).settings(), effort(choices.effort), n_rows)
-
-
-def _fit_restorer(seed: int, choices: FitChoices, problem: Problem, rows: TrainingRows) -> Restorer:
-    part, settings = restoration.get(choices.restorer), _restorer_settings(choices, len(rows.train.y))
-    fit = fit_restorer if part.on_host else compiled(fit_restorer)
-    key = _key("restorer", seed, restorer=part.name)
-    return cast(Restorer, fit(key, part.name, problem, rows.train, rows.valid, settings))
 
 
 def _completed(key: PRNGKeyArray, restorer: Restorer, table: Table, completions: int) -> Table:

@@ -153,9 +153,8 @@ def _check_share(what: str, value: float) -> float:
 
 def _support(budget: float, rollouts: PartialRollouts, weights: ImportanceWeights) -> dict[str, Any]:
     """Compute the effective sample size at a budget, with the reason if it does not allow for an estimate."""
-    weight = weights.cumulative[:, -1]
-    total, n_rows, n_complete = weight.sum(), len(weight), int(rollouts.complete.sum())
-    effective = float(total**2 / np.square(weight).sum()) if total > 0 else 0.0
+    n_rows, n_complete = len(rollouts.complete), int(rollouts.complete.sum())
+    effective = weights.effective_rows
     reason = (
         f"at budget {budget:g}, {n_complete} of {n_rows} rows could be followed to the end, an effective "
         f"sample size of {effective:.1f} rows"

@@ -6,6 +6,7 @@ estimate, rollouts are also continued from every step in rows that a fitted outc
 completes.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -72,6 +73,13 @@ class ImportanceWeights(NamedTuple):
     cumulative: Float[np.ndarray, "rows steps_and_start"]
     residuals: Float[np.ndarray, "rows models"]  # the action that was chosen most often first
 
+    @property
+    def effective_rows(self) -> float:
+        """The effective sample size of the rows with complete rollouts."""
+        weight = self.cumulative[:, -1]
+        total = weight.sum()
+        return float(total**2 / np.square(weight).sum()) if total > 0 else 0.0
+
 
 class Resumed(Policy):
     """A policy that starts after given acquisitions: it first repeats them, then continues on its own."""
@@ -121,22 +129,70 @@ def importance_weights(
 
     A propensity below `clip` counts as `clip`.
     """
+    return common_importance_weights([rollouts], problem, table, fold, clip)[0]
+
+
+def common_importance_weights(
+    rollouts: Sequence[PartialRollouts],
+    problem: Problem,
+    table: Table,
+    fold: Int[np.ndarray, " rows"],
+    clip: float,
+) -> list[ImportanceWeights]:
+    """As `importance_weights` for several policies in the same rows, with the same propensities for all.
+
+    They are fitted to the choices of all policies together; a choice that several of them make in the same
+    row and state counts once.
+    """
+    parts = [_made_choices(each, problem, table, fold) for each in rollouts]
+    row = np.concatenate([part.row for part in parts])
+    choices = Choices(*(np.concatenate(each) for each in zip(*(part.choices for part in parts), strict=True)))
+    kept, place = _first_of_each(np.column_stack([row, choices.action, choices.acquired]))
+    fitted = propensities(Choices(*(each[kept] for each in choices)))[place]
+    ends = np.cumsum([len(part.row) for part in parts])[:-1]
+    pairs = zip(rollouts, parts, np.split(fitted, ends), strict=True)
+    return [_weights(each, part, own, clip) for each, part, own in pairs]
+
+
+class _MadeChoices(NamedTuple):
+    """The valid choices of a policy, by row and step."""
+
+    row: Int[np.ndarray, " choices"]
+    step: Int[np.ndarray, " choices"]
+    choices: Choices
+
+
+def _made_choices(
+    rollouts: PartialRollouts, problem: Problem, table: Table, fold: Int[np.ndarray, " rows"]
+) -> _MadeChoices:
     row, step = np.nonzero(rollouts.valid)
-    action, supported = rollouts.choices[row, step] - 1, step < rollouts.n_supported[row]
     acquired = rollouts.acquired[row, step]
-    fitted = propensities(
-        Choices(
-            action=action,
-            available=supported,
-            x=np.asarray(table.x, np.float64)[row],
-            observed=_observed(problem, acquired) | _always_available(table),
-            acquired=acquired,
-            y=np.asarray(table.y)[row],
-            fold=fold[row],
-        )
+    choices = Choices(
+        action=rollouts.choices[row, step] - 1,
+        available=step < rollouts.n_supported[row],
+        x=np.asarray(table.x, np.float64)[row],
+        observed=_observed(problem, acquired) | _always_available(table),
+        acquired=acquired,
+        y=np.asarray(table.y)[row],
+        fold=fold[row],
     )
+    return _MadeChoices(row, step, choices)
+
+
+def _first_of_each(
+    keys: Int[np.ndarray, "choices parts"],
+) -> tuple[Int[np.ndarray, " distinct"], Int[np.ndarray, " choices"]]:
+    """Where each distinct key first occurs, in this order, and which of them each key is."""
+    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return np.sort(first), np.argsort(np.argsort(first))[which.ravel()]
+
+
+def _weights(
+    rollouts: PartialRollouts, made: _MadeChoices, fitted: Float[np.ndarray, " choices"], clip: float
+) -> ImportanceWeights:
+    row, action, supported = made.row, made.choices.action, made.choices.available
     ratio = np.ones(rollouts.choices.shape)
-    ratio[row, step] = np.where(supported, 1 / np.maximum(fitted, clip), 0.0)
+    ratio[row, made.step] = np.where(supported, 1 / np.maximum(fitted, clip), 0.0)
     cumulative = np.cumprod(np.concatenate([np.ones((len(ratio), 1)), ratio], axis=1), axis=1)
     residual = supported - fitted
     actions, counts = np.unique(action[residual != 0], return_counts=True)  # without those that no row lacks

@@ -8,6 +8,7 @@ import pytest
 
 from ascertain import restoration
 from ascertain.errors import InputError
+from ascertain.estimator._auto import Measured, PairedScore, Treated, choose
 from ascertain.evaluation._curves import curve_budgets, evaluate
 from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,
@@ -26,7 +27,7 @@ from tests.fitted import BUDGET, CANDIDATES, fitted
 
 def test_stages_are_shown_in_order_and_the_predictor_is_fitted_once() -> None:
     _, _, shown = fitted()
-    names = stages(CANDIDATES, "hotdeck")
+    names = stages(CANDIDATES, "hotdeck", "low")
     assert [text for text in shown if text in names] == names
     assert len(shown) == 2 * len(names)
     assert all(text.endswith(" s") for text in shown[1::2])
@@ -83,7 +84,8 @@ def test_too_few_rows_leave_only_the_rows_as_they_are(monkeypatch: pytest.Monkey
 
     data, board, _ = fitted()
     monkeypatch.setattr("ascertain.practice.comparison._scoring.evaluate_incomplete", refuse)
-    found = score(board.best.advisor, data.test, board.budgets, board.budgets, resamples=10, seed=0)
+    best, budgets = board.best.advisor, board.budgets
+    found = score(best, data.test, budgets, budgets, best.restorer, resamples=10, seed=0)
     assert set(found["estimator"]) == {"restricted"}
 
 
@@ -178,6 +180,45 @@ def test_models_that_keep_rows_are_warned_about() -> None:
     assert check_candidates(DEFAULTS, RESTORER, "standard") == []
     warnings = check_candidates([Candidate("aaco", "s", "restored")], "hotdeck", "low")
     assert [text.split(" keeps")[0] for text in warnings] == ["aaco", "the hot deck"]
+
+
+def chosen_automatically(name: str, **estimates: float) -> FittedCandidate:
+    """A candidate whose holes were filled by the nearest hot deck."""
+    plain = fitted_candidate(name, **estimates)
+    treated = {
+        Treated("restricted"): np.array([0.6, 0.7]),
+        Treated("restored", "nearest"): np.array([0.8, 0.9]),
+    }
+    scores = {Treated("restored", "nearest"): PairedScore(0.5, 0.0, 0.0)}
+    measured = Measured(estimator="dr", budget=6.0, effective_rows=120.0, n_rows=2)
+    advisor = dataclasses.replace(plain.advisor, auto=choose(scores, treated, measured))
+    candidate = dataclasses.replace(plain.candidate, treatment="auto")
+    return dataclasses.replace(plain, candidate=candidate, advisor=advisor)
+
+
+def test_a_treatment_that_was_chosen_is_named() -> None:
+    found = chosen_automatically("gdfs", dr=0.8)
+    assert (found.name, found.treatment) == ("GDFS auto (nearest)", "restored")
+    plain = fitted_candidate("gdfs", dr=0.8)
+    assert (plain.name, plain.treatment) == ("GDFS restored", "restored")
+
+
+def test_stages_of_automatic_choices_share_restorers() -> None:
+    names = stages([Candidate("gdfs", "s", "auto"), Candidate("dime", "s", "auto")], "pvae_noise", "low")
+    assert len(names) == len(set(names))
+    assert names[:5] == [
+        "predictor",
+        "restorer (nearest)",
+        "restorer (mixture)",
+        "restorer (hotdeck)",
+        "scores of restorers",
+    ]
+    assert names.index("scores (gdfs, auto)") < names.index("policy (dime, restricted)")
+
+
+def test_automatic_choices_may_keep_rows() -> None:
+    (warning,) = check_candidates([Candidate("gdfs", "s", "auto")], RESTORER, "low")
+    assert "The restorers that auto can choose keep training rows" in warning
 
 
 def test_names_tell_candidates_apart() -> None:

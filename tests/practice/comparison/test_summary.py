@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._report import _treatments
 from ascertain.practice.comparison._scoring import Score
 from ascertain.practice.comparison._summary import choice_sentences, score_text
 from tests.fitted import fitted
 
-from .test_leaderboard import fitted_candidate
+from .test_leaderboard import chosen_automatically, fitted_candidate
 
 
 def said(board: Leaderboard) -> str:
@@ -58,6 +59,27 @@ def test_policies_that_cannot_be_followed_are_named() -> None:
         (fitted_candidate("gdfs", dr=0.7), fitted_candidate("dime", restricted=0.9)), "dr", (0.0, 1.0)
     )
     assert "DIME restored could not be chosen: in fewer than 30 rows" in said(board)
+
+
+def test_the_choice_of_a_treatment_is_explained() -> None:
+    board = Leaderboard((chosen_automatically("gdfs", dr=0.7, restricted=0.7),), "dr", (0.0, 1.0))
+    assert "Treatment of the holes: nearest was chosen: best value, on 2 validation rows by the" in said(
+        board
+    )
+    assert "Treatment of the holes" not in said(fitted()[1])
+
+
+def test_the_page_has_what_was_considered_for_every_method() -> None:
+    boards = chosen_automatically("gdfs", dr=0.7), chosen_automatically("dime", dr=0.6)
+    table = _treatments(Leaderboard(boards, "dr", (0.0, 1.0)))
+    assert table is not None
+    assert [[cell.text for cell in row[:2]] for row in table.rows] == [
+        ["GDFS auto (nearest)", "restricted"],
+        ["GDFS auto (nearest)", "nearest"],
+        ["DIME auto (nearest)", "restricted"],
+        ["DIME auto (nearest)", "nearest"],
+    ]
+    assert _treatments(fitted()[1]) is None
 
 
 def test_without_a_comparison_it_says_so() -> None:

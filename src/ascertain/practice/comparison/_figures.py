@@ -36,10 +36,10 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
             [score.estimate for score in scores.values()],
             marker="o" if best else ".",
             markersize=4 if best else 3,
-            linestyle=_RESTRICTED_STYLE if candidate.treatment == "restricted" else "-",
+            linestyle=_RESTRICTED_STYLE if fitted.treatment == "restricted" else "-",
             color=colour,
             linewidth=2.0 if best else 1.0,
-            label=plain(candidate.name) + (" (chosen; 95% interval)" if best else ""),
+            label=plain(fitted.name) + (" (chosen; 95% interval)" if best else ""),
             zorder=3 if best else 2,
         )
     axes.set(xlabel="budget", ylabel="AUROC on test rows")

@@ -17,8 +17,10 @@ import pandas as pd
 from ascertain import methods, restoration
 from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._auto import AUTO, BASELINE
+from ascertain.estimator._choosing import automatic_stages, fit_automatically
 from ascertain.estimator._classifier import AcquisitionClassifier
-from ascertain.estimator._training import FitChoices, Shared, fit_advisor
+from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.practice.comparison._held_out import VALIDATION, HeldOut
 from ascertain.practice.comparison._scoring import (
@@ -48,10 +50,9 @@ class Candidate:
             return "fixed panel" if self.treatment == "restored" else f"fixed panel {self.treatment}"
         return f"{policy_name(self.method, self.state)} {self.treatment}"
 
-    @property
-    def fitting(self) -> str:
-        """The stage in which it is fitted, as `fit_advisor` names it."""
-        return f"policy ({self.method}, {self.treatment})"
+    def choices(self, restorer: str, effort: str) -> FitChoices:
+        """What to fit."""
+        return FitChoices(self.method, self.state, self.treatment, restorer, "mlp", effort)
 
     @property
     def scoring(self) -> str:
@@ -80,6 +81,18 @@ class FittedCandidate:
     seconds: float
     validation_scores: pd.DataFrame
     test_scores: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        """The name that users see, with the treatment that was chosen."""
+        auto = self.advisor.auto
+        return self.candidate.name if auto is None else f"{self.candidate.name} ({auto.treated})"
+
+    @property
+    def treatment(self) -> str:
+        """The treatment, which may have been chosen."""
+        auto = self.advisor.auto
+        return self.candidate.treatment if auto is None else auto.treatment
 
     def score(self, budget: float, estimator: str, metric: str = METRIC) -> Score:
         """The score on the test rows."""
@@ -122,16 +135,21 @@ class Leaderboard:
         return _best_estimator([self.best], self.budgets[-1])
 
 
-def stages(candidates: Sequence[Candidate], restorer: str) -> list[str]:
-    """List the stages of `compare` in order, as it names them."""
-    each = [stage for candidate in candidates for stage in (candidate.fitting, candidate.scoring)]
-    return ["predictor", f"restorer ({restorer})", *each]
+def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
+    """List the stages of `compare` in order, as it names them; some of an automatic choice may not come."""
+    each = ["predictor"]
+    for candidate in candidates:
+        choices = candidate.choices(restorer, effort)
+        automatic = candidate.treatment == AUTO
+        fitting = automatic_stages(choices) if automatic else [restorer_stage(restorer), choices.stage]
+        each += [*fitting, candidate.scoring]
+    return list(dict.fromkeys(each))
 
 
 def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
     """Raise where a part does not exist or cannot be saved; return warnings about the others."""
     for each in candidates:
-        FitChoices(each.method, each.state, each.treatment, restorer, "mlp", effort).check()
+        each.choices(restorer, effort).check()
     part = restoration.get(restorer)
     if not part.stored:
         able = ", ".join(name for name in restoration.names() if restoration.get(name).stored)
@@ -139,11 +157,17 @@ def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str
     keepers = [each.method for each in candidates if methods.get(each.method).keeps_rows]
     if part.keeps_rows:
         keepers.append(f"the {part.label}")
-    return [
-        f"{keeper} keeps the training rows: the model will contain them, so do not give it to anybody who "
-        "may not see the data"
-        for keeper in dict.fromkeys(keepers)
+    so = "so do not give it to anybody who may not see the data"
+    warnings = [
+        f"{each} keeps the training rows: the model will contain them, {so}"
+        for each in dict.fromkeys(keepers)
     ]
+    if any(each.treatment == AUTO for each in candidates):
+        warnings.append(
+            "The restorers that auto can choose keep training rows: the model will contain them unless it "
+            f"chooses none, {so}"
+        )
+    return warnings
 
 
 def compare(
@@ -162,25 +186,21 @@ def compare(
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
     """
     budgets = curve_budgets(data.prices, data.budget)
-    shared, fitted = Shared(), []
+    equal = np.ones(len(data.table.classes))
+    shared = Shared(seed, data.problem, data.rows, equal, effort=effort, on_stage=on_stage)
+    automatic, fitted = any(each.treatment == AUTO for each in candidates), []
     for candidate in candidates:
-        choices = FitChoices(candidate.method, candidate.state, candidate.treatment, restorer, "mlp", effort)
         start = time.perf_counter()
-        advisor = fit_advisor(
-            seed,
-            choices,
-            data.encoding,
-            np.array(data.table.classes),
-            data.problem,
-            data.rows,
-            np.ones(len(data.table.classes)),
-            on_stage,
-            shared,
+        fit = fit_automatically if candidate.treatment == AUTO else fit_advisor
+        advisor = fit(
+            candidate.choices(restorer, effort), data.encoding, np.array(data.table.classes), shared
         )
+        # Where restorers were chosen, they differ; all policies are judged by the same one.
+        outcomes = shared.restorer(BASELINE if automatic else restorer)
         on_stage(candidate.scoring)
         began = time.perf_counter()
         validation_scores, test_scores = (
-            score(advisor, table, budgets, estimated, effort=effort, resamples=resamples, seed=seed)
+            score(advisor, table, budgets, estimated, outcomes, effort=effort, resamples=resamples, seed=seed)
             for table, estimated in ((data.selection, budgets[-1:]), (data.test, budgets))
         )
         on_stage(f"{candidate.scoring}: {time.perf_counter() - began:.1f} s")

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import jax
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
-from ascertain import restoration
 from ascertain._core.version import __version__
 from ascertain.metrics import measure
 from ascertain.practice._formatting import html_table, names_text, number_cell, share_cell
@@ -19,8 +19,10 @@ from ascertain.practice.comparison._simulation import SimulatedEpisodes, simulat
 from ascertain.practice.comparison._summary import ESTIMATES, choice_sentences, score_text
 from ascertain.reporting._figures import draw_frequencies, figure_exhibit
 from ascertain.reporting._html import part, render_page
-from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text
+from ascertain.reporting._names import restorer_name
+from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text, to_table
 from ascertain.reporting._text import duration
+from ascertain.restoration._registry import Restoring
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +51,10 @@ def render(report: FitReport) -> str:
         part("report.html", __package__),
         subtitle="Which policy was chosen, how well it does, what it does first, and how far to trust it",
         title=f"What to measure next for {data.table.target!r}, learned from {data.table.name}",
-        best=board.best.candidate.name,
+        best=board.best.name,
         sentences=choice_sentences(data, board),
         leaderboard=_leaderboard(board),
+        treatments=_treatments(board),
         estimate=ESTIMATES[board.common_estimator],
         curve_estimate=ESTIMATES[estimator],
         curves=figure_exhibit("AUROC by budget", lambda: draw_budget_curves(board, estimator), "curves"),
@@ -70,7 +73,7 @@ def render(report: FitReport) -> str:
 
 def _draw_steps(report: FitReport) -> Figure:
     shares = report.episodes.frequencies(report.data.encoding.action_names)
-    return draw_frequencies(shares, f"{report.board.best.candidate.name}, budget {report.data.budget:g}")
+    return draw_frequencies(shares, f"{report.board.best.name}, budget {report.data.budget:g}")
 
 
 def _leaderboard(board: Leaderboard) -> HtmlTable | None:
@@ -86,9 +89,19 @@ def _leaderboard(board: Leaderboard) -> HtmlTable | None:
             number_cell(number_text(mean_cost, 1)),
             number_cell(number_text(estimated.effective_rows, 0) if estimated.exists else NOTHING),
         ]
-        rows.append([Cell(fitted.candidate.name + (" (chosen)" if fitted is board.best else "")), *cells])
+        rows.append([Cell(fitted.name + (" (chosen)" if fitted is board.best else "")), *cells])
     tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", "Effective rows")
     return html_table(("Policy", "Validation, at least", *tested), rows)
+
+
+def _treatments(board: Leaderboard) -> HtmlTable | None:
+    """What `auto` considered for each method; None if it was not asked."""
+    choices = [(each, auto) for each in board.candidates if (auto := each.advisor.auto) is not None]
+    frames = [auto.frame().assign(policy=each.name) for each, auto in choices]
+    if not frames:
+        return None
+    found = pd.concat(frames, ignore_index=True)
+    return to_table(found[["policy", *found.columns.drop("policy")]])
 
 
 def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
@@ -129,14 +142,15 @@ def _left_out(data: HeldOut, board: Leaderboard) -> list[str]:
 
 
 def _model_facts(report: FitReport) -> list[Fact]:
-    data, candidate = report.data, report.board.best.candidate
+    data, best = report.data, report.board.best
+    candidate, origin = best.candidate, best.advisor.origin
     return [
-        Fact("Policy", f"{candidate.name} (method {candidate.method}, state {candidate.state})"),
+        Fact("Policy", f"{best.name} (method {candidate.method}, state {candidate.state})"),
         Fact("Target", f"{data.table.target}: {names_text(list(data.table.classes), 10)}"),
         Fact("Budget", f"{data.budget:g} for one row"),
         Fact("Actions", f"{len(data.encoding.actions):,}"),
         Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
-        Fact("Restorer", restoration.get(report.board.restorer).label),
+        Fact("Restorer", restorer_name(str(Restoring(origin.restorer_name, origin.completions)))),
         Fact("Effort", report.board.effort),
     ]
 
@@ -147,7 +161,7 @@ def _provenance(report: FitReport) -> list[Fact]:
         f"{len(data.training.y):,} to train on, {len(data.selection.y):,} to validate and choose with, "
         f"{len(data.test.y):,} to test"
     )
-    times = ", ".join(f"{duration(each.seconds)} ({each.candidate.name})" for each in fitted)
+    times = ", ".join(f"{duration(each.seconds)} ({each.name})" for each in fitted)
     return [
         Fact("Table", data.table.name),
         Fact("SHA-256", report.file_hash),

@@ -17,6 +17,7 @@ from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_inter
 from ascertain.evaluation._rollouts import MAX_ROWS, roll_out, sample_rows
 from ascertain.predictors._predictions import predict_sets
 from ascertain.problem import Table
+from ascertain.restoration import Restorer
 
 METRIC = "auroc"
 RESAMPLES = 500
@@ -47,6 +48,7 @@ def score(
     table: Table,
     budgets: Sequence[float],
     estimated: Sequence[float],
+    outcomes: Restorer,
     *,
     effort: str = "standard",
     resamples: int = RESAMPLES,
@@ -55,7 +57,8 @@ def score(
     """Score an advisor on rows that it was not fitted to, by every estimator.
 
     The estimates of what the policy would reach if everything could be bought take by far the most time; they
-    are made at the budgets `estimated`. A low effort uses fewer rows, and fewer draws for each.
+    are made at the budgets `estimated`, and where rows lack something, `outcomes` draws it. A low effort uses
+    fewer rows, and fewer draws for each.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def score(
             advisor.problem,
             rows,
             advisor.predictor,
-            restorer=advisor.restorer,
+            restorer=outcomes,
             protocol=advisor.protocol,
             budgets=list(estimated),
             draws=draws,

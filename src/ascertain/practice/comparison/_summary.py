@@ -28,7 +28,7 @@ def score_text(score: Score) -> str:
 
 def choice_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     """What was chosen, how, what it reaches, and whether it is better than one panel for all."""
-    sentences = [*_choice(data, board), _result(board), *_against_panel(board)]
+    sentences = [*_choice(data, board), _result(board), *_against_panel(board), *_treatment(board)]
     if "restricted" in (board.ranked_by, board.common_estimator, board.best_candidates_estimator):
         sentences.append(_RESTRICTED)
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
@@ -39,11 +39,11 @@ def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
         return []
     best, rows = board.best, counted(len(data.selection.y), "validation row")
     if board.ranked_by is None:
-        return [f"The {rows} do not allow any comparison, so {best.candidate.name}, the first, was taken."]
+        return [f"The {rows} do not allow any comparison, so {best.name}, the first, was taken."]
     low = best.validation_score(board.ranked_by).low
     tested = counted(int(best.test_scores["n_rows"].max()), "test row")
     chosen = (
-        f"{best.candidate.name} was chosen on {rows}: its AUROC at a budget of {data.budget:g} is at least "
+        f"{best.name} was chosen on {rows}: its AUROC at a budget of {data.budget:g} is at least "
         f"{low:.3f} there (lower end of the 95% interval, {ESTIMATES[board.ranked_by]}), the highest of all. "
         f"All scores reported here are from other rows: {tested} that were used neither for training nor for "
         "choosing."
@@ -58,13 +58,17 @@ def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
     ]
 
 
+def _treatment(board: Leaderboard) -> list[str]:
+    """How the treatment of the holes was chosen for the best candidate, if it was."""
+    auto = board.best.advisor.auto
+    return [] if auto is None else [f"Treatment of the holes: {auto.sentence}"]
+
+
 def _without_estimate(board: Leaderboard) -> list[str]:
     """Names of the candidates without the estimate by which the others are ranked."""
     if board.ranked_by is None:
         return []
-    return [
-        each.candidate.name for each in board.candidates if not each.validation_score(board.ranked_by).exists
-    ]
+    return [each.name for each in board.candidates if not each.validation_score(board.ranked_by).exists]
 
 
 def _result(board: Leaderboard) -> str:

@@ -1,0 +1,145 @@
+"""What several policies are worth, row by row in the same rows with holes, so that they can be compared.
+
+All policies are judged in the same way: by the same predictor, the same propensities and folds, and the same
+outcome model. So the difference of two policies has a contribution of every row, and its standard error is
+that of a mean.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float, Int, PRNGKeyArray
+
+from ascertain._core.checks import check_count
+from ascertain.errors import InputError
+from ascertain.evaluation._curves import check_budgets
+from ascertain.evaluation._intervals import WeightedPredictions
+from ascertain.evaluation._partial_rollouts import (
+    PartialRollouts,
+    Target,
+    common_importance_weights,
+    complete_predictions,
+    doubly_robust_predictions,
+    roll_out_partially,
+)
+from ascertain.evaluation._propensity import assign_folds
+from ascertain.evaluation._rollouts import most_steps, roll_out
+from ascertain.policy import Policy
+from ascertain.predictors._masked_mlp import Predictor
+from ascertain.predictors._predictions import predict_sets
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+from ascertain.restoration import Restorer, label_free
+
+ENOUGH_ROWS = 100  # effective ones
+
+
+class RowValues(NamedTuple):
+    """What policies are worth in each row at one budget, and how that was found."""
+
+    values: Float[np.ndarray, "policies rows"]  # 1 less half the Brier score: 1 is always right and certain
+    estimator: Literal["dr", "restricted"]
+    budget: float
+    effective_rows: float  # of the policy that fewest rows support; of those as they are, all
+
+
+def row_values(
+    policies: Sequence[Policy],
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    *,
+    restorer: Restorer,
+    budgets: Sequence[float] | None = None,
+    protocol: Protocol = PAPER,
+    draws: int = 4,
+    clip: float = 0.02,
+    enough: float = ENOUGH_ROWS,
+    seed: int = 0,
+) -> RowValues:
+    """Estimate what each policy is worth in each row if every action could be bought.
+
+    The estimate is the doubly robust one of `evaluate_incomplete`, at the largest budget at which all
+    policies have `enough` effective rows, and do not all choose the same in every row. If there is none,
+    policies are rolled out at the largest budget among the actions that a row has.
+
+    Parameters
+    ----------
+    policies
+        Fitted to other rows.
+    table
+        Rows with holes, each once.
+    restorer
+        The outcome model for all policies, fitted to other rows.
+    problem, predictor, budgets, protocol, draws, clip, seed
+        As for `evaluate_incomplete`.
+    enough
+        The least effective sample size of rows with complete rollouts.
+    """
+    problem.check(table)
+    check_count("draws", draws, least=1)
+    if not policies:
+        raise InputError("there is no policy to compare")
+    amounts = sorted(check_budgets(problem, budgets).tolist(), reverse=True)
+    model, n_steps, key = label_free(restorer), most_steps(problem, amounts), jr.key(seed)
+    fold = assign_folds(len(table.y), seed)
+    for budget in amounts:
+        limited = problem.without_names().at(budget)
+        targets = [
+            Target(each.at(limited.budget), limited, predictor, protocol, n_steps) for each in policies
+        ]
+        rollouts = [roll_out_partially(key, target, table) for target in targets]
+        weights = common_importance_weights(rollouts, limited, table, fold, clip)
+        effective = min(each.effective_rows for each in weights)
+        if effective < enough or _all_alike(rollouts):
+            continue
+        values = []
+        for target, rolled, weight in zip(targets, rollouts, weights, strict=True):
+            complete = complete_predictions(target, table, rolled, weight)
+            sample = doubly_robust_predictions(
+                jr.fold_in(key, 1), target, table, rolled, weight, model, draws, complete
+            )
+            values.append(_by_row(sample, len(fold)))
+        return RowValues(np.stack(values), "dr", budget, effective)
+    found = [_value_as_it_is(key, each, problem, table, predictor, amounts[0], protocol) for each in policies]
+    return RowValues(np.stack(found), "restricted", amounts[0], float(len(fold)))
+
+
+def _all_alike(rollouts: Sequence[PartialRollouts]) -> bool:
+    """Whether several policies do not differ in any row, as far as it supports them."""
+    chosen = [np.where(each.valid, each.choices, 0) for each in rollouts]
+    return len(rollouts) > 1 and all(np.array_equal(chosen[0], each) for each in chosen)
+
+
+def _value_as_it_is(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    budget: float,
+    protocol: Protocol,
+) -> Float[np.ndarray, " rows"]:
+    reached = roll_out(key, policy, problem, table, [budget], protocol=protocol)
+    predicted = predict_sets(predictor, problem, table, reached.acquired)[0]
+    return _worth(np.asarray(predicted, np.float64), np.asarray(table.y))
+
+
+def _by_row(sample: WeightedPredictions, n_rows: int) -> Float[np.ndarray, " rows"]:
+    """Add up the weighted predictions of each row, whose weights sum to 1."""
+    return np.bincount(sample.row, sample.weight * _worth(sample.probabilities, sample.y), minlength=n_rows)
+
+
+def _worth(
+    probabilities: Float[np.ndarray, "points classes"], y: Int[np.ndarray, " points"]
+) -> Float[np.ndarray, " points"]:
+    """1 less half the Brier score.
+
+    Unlike accuracy it tells policies apart where one class is rare, and unlike the log loss it is bounded.
+    """
+    error = probabilities.copy()
+    error[np.arange(len(y)), y] -= 1
+    worth: np.ndarray = 1 - np.square(error).sum(axis=1) / 2
+    return worth
