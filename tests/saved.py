@@ -149,7 +149,7 @@ def predictor(hidden: tuple[int, ...] = (5, 4)) -> MaskedMLP:
     return filled
 
 
-def tiny(settings: TinySettings = TinySettings(), **changes: Any) -> SavedModel:  # noqa: B008
+def tiny(settings: TinySettings = TinySettings(), **changes: Any) -> SavedModel:
     """Fit the tiny method without `jit`, and give what is to be saved."""
     given: dict[str, Any] = {
         "state": "s",

@@ -75,7 +75,7 @@ class Stop(Policy):
     stops=STOPS,
     settings=Settings,
 )
-def fit_random(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:  # noqa: B008
+def fit_random(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:
     """The random policy; it learns nothing from the tables."""
     return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=True)
 
@@ -89,7 +89,7 @@ def fit_random(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:  #
     stops=STOPS,
     settings=Settings,
 )
-def fit_sequential(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:  # noqa: B008
+def fit_sequential(*_: Any, settings: Settings = Settings(), **__: Any) -> Blind:
     """The sequential policy; it learns nothing from the tables."""
     return Blind(jnp.asarray(settings.stop_probability, jnp.float32), at_random=False)
 

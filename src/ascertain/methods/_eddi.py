@@ -166,7 +166,7 @@ def pretrain(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     protocol: Protocol = PAPER,
 ) -> pvae.PVAE:
     """Fit the Partial VAE, as ODIN and the restorer of the same table do."""
@@ -195,7 +195,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: pvae.PVAE | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> EDDI:

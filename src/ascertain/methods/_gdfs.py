@@ -133,7 +133,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: MLP | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> GDFS:

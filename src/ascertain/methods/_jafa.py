@@ -109,7 +109,7 @@ def pretrain(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     protocol: Protocol = PAPER,
 ) -> SetClassifier:
     """Train encoder and classifier on random subsets of the available features."""
@@ -172,7 +172,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: SetClassifier | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> JAFA:

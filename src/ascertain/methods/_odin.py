@@ -83,7 +83,7 @@ def pretrain(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     protocol: Protocol = PAPER,
 ) -> pvae.PVAE:
     """Fit the Partial VAE, as the restorer of the same table does."""
@@ -129,7 +129,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: pvae.PVAE | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> ODIN:

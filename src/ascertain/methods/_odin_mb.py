@@ -52,7 +52,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: pvae.PVAE | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> odin.ODIN:

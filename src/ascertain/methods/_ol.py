@@ -109,7 +109,7 @@ def pretrain(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     protocol: Protocol = PAPER,
 ) -> MLP:
     """Train the classifier on random subsets of the features."""
@@ -177,7 +177,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: MLP | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> OL:

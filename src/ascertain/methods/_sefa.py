@@ -203,7 +203,7 @@ def fit(
     *,
     predictor: Predictor | None = None,
     pretrained: None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     state: State = "s",
     protocol: Protocol = PAPER,
 ) -> SEFA:

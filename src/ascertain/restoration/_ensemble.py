@@ -76,7 +76,7 @@ def fit_ensemble(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
 ) -> Ensemble:
     """Fit every member."""
     if not settings.members:

@@ -228,7 +228,7 @@ def fit_restorer(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
 ) -> MIWAERestorer:
     """Fit MIWAE to columns in standard units, and keep training rows to take values from."""
     fitting, keeping = jr.split(key)

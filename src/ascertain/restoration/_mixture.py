@@ -129,7 +129,7 @@ def fit_mixture(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
 ) -> Mixture:
     """Fit every number of components from several starts; the validation rows' likelihood chooses one."""
     keeping, choosing, starting = jr.split(key, 3)

@@ -30,7 +30,7 @@ def fit_restorer(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
 ) -> HotDeck:
     """Keep training rows as donors."""
     del valid

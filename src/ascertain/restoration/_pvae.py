@@ -216,7 +216,7 @@ def fit_restorer(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     pretrained: PVAE | None = None,
 ) -> PVAERestorer:
     """Fit a PVAE, unless it is given."""
@@ -238,7 +238,7 @@ def fit_noisy_restorer(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
     pretrained: PVAE | None = None,
 ) -> PVAERestorer:
     """Fit a PVAE, unless it is given, and the noise of its draws on validation rows.

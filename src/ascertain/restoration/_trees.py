@@ -191,7 +191,7 @@ def fit_trees(
     train: Table,
     valid: Table,
     *,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: Settings = Settings(),
 ) -> ChainedTrees:
     """Fit a forest to every action, in several sweeps over the training rows."""
     del valid
