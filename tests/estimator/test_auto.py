@@ -9,9 +9,9 @@ import pytest
 
 from ascertain import AcquisitionClassifier, InputError, restoration
 from ascertain.estimator import _choosing
-from ascertain.estimator._auto import AutoChoice, Measured, PairedScore, Treated, choose, nothing_missing
 from ascertain.estimator._choosing import automatic_stages
 from ascertain.estimator._training import FitChoices
+from ascertain.evaluation._auto import AutoChoice, Measured, PairedScore, Treated, choose, nothing_missing
 from ascertain.testing import PlantedTable, planted_table
 from tests.estimator_cases import patients, quick
 

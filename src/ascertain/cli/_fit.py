@@ -120,8 +120,8 @@ def check_folder(out: Path, *, force: bool) -> None:
 
 
 def _candidates(method: str | None, state: str, treatment: str | None) -> "Sequence[Candidate]":
-    from ascertain.estimator._auto import AUTO
     from ascertain.estimator._training import default_treatment
+    from ascertain.evaluation._auto import AUTO
     from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate
 
     if method is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import choose
-from ascertain.estimator._auto import AutoChoice
+from ascertain.evaluation._auto import AutoChoice
 from ascertain.methods._registry import State
 from ascertain.policy import LooksAhead, Policy
 from ascertain.predictors._calibration import Calibrated

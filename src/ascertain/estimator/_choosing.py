@@ -11,7 +11,8 @@ import numpy as np
 
 from ascertain import methods
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._auto import (
+from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
+from ascertain.evaluation._auto import (
     BASELINE,
     AutoChoice,
     Measured,
@@ -20,7 +21,6 @@ from ascertain.estimator._auto import (
     choose,
     nothing_missing,
 )
-from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
 from ascertain.evaluation._propensity import availability_weights
 from ascertain.evaluation._rollouts import sample_rows
 from ascertain.evaluation._row_values import row_values

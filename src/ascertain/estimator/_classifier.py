@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ascertain._core.checks import check_numbers
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._auto import AUTO
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
+from ascertain.evaluation._auto import AUTO
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
 from ascertain.evaluation._rollouts import budget_episodes

@@ -12,7 +12,7 @@ from pydantic import Field
 from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor, Origin
-from ascertain.estimator._auto import AutoChoice
+from ascertain.evaluation._auto import AutoChoice
 from ascertain.models._files import REMEDY
 from ascertain.models._saving import SavedModel, load_model, save_model
 from ascertain.predictors._calibration import Calibrated

@@ -24,7 +24,7 @@ from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor, Origin
-from ascertain.estimator._auto import AUTO, AutoChoice, Treated
+from ascertain.evaluation._auto import AUTO, AutoChoice, Treated
 from ascertain.methods._registry import State
 from ascertain.models._saving import hash_table
 from ascertain.policy import Policy

@@ -8,7 +8,7 @@ import pytest
 
 from ascertain import restoration
 from ascertain.errors import InputError
-from ascertain.estimator._auto import Measured, PairedScore, Treated, choose
+from ascertain.evaluation._auto import Measured, PairedScore, Treated, choose
 from ascertain.evaluation._curves import curve_budgets, evaluate
 from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,

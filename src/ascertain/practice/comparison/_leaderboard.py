@@ -17,10 +17,10 @@ import pandas as pd
 from ascertain import methods, restoration
 from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._auto import AUTO, BASELINE
 from ascertain.estimator._choosing import automatic_stages, fit_automatically
 from ascertain.estimator._classifier import AcquisitionClassifier
 from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
+from ascertain.evaluation._auto import AUTO, BASELINE
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.practice.comparison._held_out import VALIDATION, HeldOut
 from ascertain.practice.comparison._scoring import (
