@@ -101,13 +101,15 @@ def test_advice_has_costs_ranges_and_reasons(fitted: AcquisitionClassifier) -> N
         fitted.recommend(one, spent=-1)
 
 
-def test_many_rows_are_advised_as_each_by_itself(fitted: AcquisitionClassifier) -> None:
-    table, _ = patients(20, seed=3)
+@pytest.mark.parametrize("n_rows", [9, 20])  # which are handled in blocks of different sizes
+def test_many_rows_are_advised_as_each_by_itself(fitted: AcquisitionClassifier, n_rows: int) -> None:
+    table, _ = patients(n_rows, seed=3)
     together = fitted.recommend(table)
-    alone = pd.concat([fitted.recommend(table.iloc[[i]]) for i in range(20)])
+    alone = pd.concat([fitted.recommend(table.iloc[[i]]) for i in range(n_rows)])
     for column in ("action", "why", "prediction"):
         assert together[column].tolist() == alone[column].tolist()
-    np.testing.assert_allclose(together["probability"], alone["probability"], atol=1e-5)
+    for column in ("probability", "low", "high"):
+        np.testing.assert_allclose(together[column], alone[column], atol=1e-5)
 
 
 def test_acquisition_is_told_step_by_step(fitted: AcquisitionClassifier) -> None:

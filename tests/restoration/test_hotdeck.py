@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 
 from ascertain import InputError, Problem, Table
-from ascertain.restoration import HotDeck, fit_hotdeck
+from ascertain.restoration import Restorer, fit_hotdeck
 from ascertain.restoration._hotdeck import MAX_DONORS
 
 ALPHA = 1e-4  # of each statistical test; the keys are fixed
@@ -33,11 +33,11 @@ def incomplete(seed: int, features: int, scale: float = 1.0) -> Table:
 
 # Without optimisation it compiles in half the time.
 @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-def _draw(deck: HotDeck, keys: jax.Array, table: Table) -> jax.Array:
+def _draw(deck: Restorer, keys: jax.Array, table: Table) -> jax.Array:
     return jax.vmap(lambda key: deck.draw(key, table))(keys)
 
 
-def draws(deck: HotDeck, table: Table, n: int = 300) -> np.ndarray:
+def draws(deck: Restorer, table: Table, n: int = 300) -> np.ndarray:
     """Draw many times: an array of draws, rows and features."""
     return np.asarray(_draw(deck, jr.split(jr.key(0), n), table))
 
@@ -67,6 +67,15 @@ def test_every_action_comes_as_a_whole_from_a_row_of_the_class_that_has_it(seed:
             expected = eligible(table, reveals, int(table.y[row]))
             # Each of at most 14 donors is missed by 300 draws once in 10^9.
             assert donors_of(drawn[:, row], table, reveals) == set(expected)
+
+
+def test_without_labels_every_row_that_has_an_action_may_be_its_donor() -> None:
+    table = incomplete(5, 6)
+    drawn = draws(fit_hotdeck(jr.key(0), GROUPED, table).label_free(), table)
+    for row in range(N):
+        for reveals in REVEALS:
+            having = np.flatnonzero(np.asarray(table.available)[:, reveals].all(axis=1))
+            assert donors_of(drawn[:, row], table, reveals) == set(having.tolist())
 
 
 def test_rows_that_are_no_donors_are_served_by_their_class() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -23,9 +23,9 @@ from ascertain.restoration import Restorer, label_free, restore
 from ascertain.tables._encoding import Discrete, Encoding
 
 COMPLETIONS = 32  # draws of a row's unknown features
-# Rows are predicted in blocks of a fixed size, so that a row's numbers do not depend on the other rows.
+# Rows are handled in blocks of a few sizes, so that few programs are compiled.
 _ROWS_AT_ONCE = 256
-_FEW_ROWS = 16  # with completions
+_FEW_ROWS = 16
 
 
 class Advice(NamedTuple):
@@ -76,16 +76,21 @@ class Advisor:
     auto: AutoChoice | None = None  # how its treatment was chosen, if it was
 
     @cached_property
+    def _completing(self) -> Restorer:
+        return label_free(self.restorer)
+
+    @cached_property
     def _parts(self) -> "_Parts":
-        restorer = label_free(self.restorer)
-        return _Parts(
-            self.policy, self.problem.without_names(), self.predictor, restorer, self.encoding.discrete
-        )
+        problem = self.problem.without_names()
+        return _Parts(self.policy, problem, self.predictor, self._completing, self.encoding.discrete)
 
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
         problem = self.problem.at(budget)
-        return replace(self, problem=problem, policy=self.policy.at(problem.budget))
+        other = replace(self, problem=problem, policy=self.policy.at(problem.budget))
+        # A deck of many donors takes long to sort, and is the same for every budget.
+        other.__dict__["_completing"] = self._completing
+        return other
 
     def acquired(self, available: Bool[np.ndarray, "rows features"]) -> Bool[np.ndarray, "rows actions"]:
         """The actions of which a row has all features."""
@@ -107,20 +112,36 @@ class Advisor:
         available: Bool[np.ndarray, "rows features"],
         spent: Float[np.ndarray, " rows"] | None = None,
         closed: Bool[np.ndarray, "rows actions"] | None = None,
+        *,
+        on_rows: Callable[[int], object] = lambda done: None,
     ) -> Advice:
         """Recommend what to acquire next for each row, and predict.
 
-        `spent` is by default the cost of the acquired actions; `closed` actions cannot be taken.
+        A row's numbers are those that it would have by itself, but for rounding: completions of every row are
+        drawn with the same random numbers.
+
+        Parameters
+        ----------
+        x, available
+            The rows.
+        spent
+            What was spent on each; by default the cost of the acquired actions.
+        closed
+            Actions that cannot be taken.
+        on_rows
+            Called with the number of rows that are done, from time to time.
         """
         acquired = self.acquired(available)
         if spent is None:
             spent = acquired @ np.asarray(self.problem.costs, np.float64)
         if closed is None:
             closed = np.zeros_like(acquired)
-        size = 1 if len(x) == 1 else _FEW_ROWS
-        blocks = _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed)
-        found = [_advise(self._parts, *block) for block in blocks]
-        return Advice(*(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True)))
+        size = 1 if len(x) == 1 else _FEW_ROWS if len(x) <= _FEW_ROWS else _ROWS_AT_ONCE
+        found = []
+        for block in _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed):
+            found.append(jax.device_get(_advise(self._parts, *block)))
+            on_rows(min(size * len(found), len(x)))
+        return Advice(*(np.concatenate(part)[: len(x)] for part in zip(*found, strict=True)))
 
     def benefits(
         self, x: Float[np.ndarray, " features"], available: Bool[np.ndarray, " features"]
@@ -266,7 +287,7 @@ def _continuation(
         found = choose(_ask(_scores, policy, problem, after), after.legal(problem))
         return jnp.where(choice == 0, 0, found)
 
-    shares = jax.nn.one_hot(jax.vmap(following)(drawn), problem.n_actions + 1).mean(axis=0)
+    shares = jax.nn.one_hot(_for_each_draw(following, drawn, len(choice)), problem.n_actions + 1).mean(axis=0)
     return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1)
 
 
@@ -298,10 +319,21 @@ def _drawn(parts: _Parts, x: Array, available: Array) -> Float[Array, "draws row
 def _completions(
     key: PRNGKeyArray, restorer: Restorer, problem: Problem, x: Array, available: Array
 ) -> Float[Array, "draws rows features"]:
+    """Complete each row as if it were the only one, so that its completions do not depend on the others."""
     table = Table(np.zeros((1, problem.n_features)), [0], n_classes=problem.n_classes)
-    numbers = jnp.zeros(x.shape[0], jnp.int32)
-    rows = eqx.tree_at(lambda t: (t.x, t.y, t.available, t.ids), table, (x, numbers, available, numbers))
-    return jax.vmap(lambda key: restore(key, restorer, rows).x)(jr.split(key, COMPLETIONS))
+
+    def complete(key: PRNGKeyArray, x: Array, available: Array) -> Float[Array, " features"]:
+        row = table.with_cells(x[None], available[None])
+        return restore(key, restorer, row).x[0]
+
+    keys = jr.split(key, COMPLETIONS)
+    return _for_each_draw(lambda key: jax.vmap(partial(complete, key))(x, available), keys, x.shape[0])
+
+
+def _for_each_draw(function: Callable[[Any], Array], draws: Any, n_rows: int) -> Array:
+    """Map over draws: all at once for few rows, as that is quicker; one by one for many, to save memory."""
+    mapped: Array = jax.vmap(function)(draws) if n_rows <= _FEW_ROWS else jax.lax.map(function, draws)
+    return mapped
 
 
 def _entropy(probabilities: Float[Array, "*batch classes"]) -> Float[Array, "*batch"]:

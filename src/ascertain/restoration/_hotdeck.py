@@ -34,15 +34,16 @@ class HotDeck(eqx.Module):
             donor = self._uniform_donors(key, table)
         else:
             donor = self._near_donors(key, table, self.neighbours)
-        # The features of an action are copied together; one of several actions, with the last of them.
-        reveals = self.problem.reveals
-        action = reveals.shape[0] - 1 - jnp.argmax(reveals[::-1], axis=0)
-        from_donor = jnp.take_along_axis(self.donors.x, donor[:, action], axis=0)
-        has_donor = reveals.any(axis=0) & self._readable().any(axis=0)[action]
-        return jnp.where(has_donor[None], from_donor, self.means.draw(key, table))
+        exists = self._readable().any(axis=0)
+        return _copied(self.problem, self.donors.x, donor, exists, self.means.draw(key, table))
 
-    def label_free(self) -> "HotDeck":
-        """Draw donors of any class: with one class for all, every donor is of the row's class."""
+    def label_free(self) -> "HotDeck | MixedDeck":
+        """Draw donors of any class."""
+        if self.neighbours is None:
+            has = self._readable()
+            order = jnp.argsort(~has, axis=0, stable=True).astype(jnp.int32)
+            return MixedDeck(self.problem, self.donors.x, order, has.sum(axis=0), self.means)
+        # With one class for all, every donor is of the row's class.
         one_class = jnp.zeros_like(self.donors.y)
         free: HotDeck = eqx.tree_at(lambda deck: deck.donors.y, self, one_class)
         return free
@@ -91,6 +92,39 @@ class HotDeck(eqx.Module):
         keys = jr.split(key, table.x.shape[0])
         donor: Array = jax.lax.map(for_row, (table.x, table.available, table.y, keys), batch_size=64)
         return donor
+
+
+class MixedDeck(eqx.Module):
+    """Draws each missing action from a donor of any class, uniformly.
+
+    Donors are sorted when it is made, so that a draw takes no longer for many of them than for few.
+    """
+
+    problem: Problem
+    x: Float[Array, "donors features"]
+    order: Int[Array, "donors actions"]  # those that have an action first
+    size: Int[Array, " actions"]  # how many have it
+    means: MeanFill
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        """Draw a donor for every row and action."""
+        uniform = jr.uniform(key, (table.x.shape[0], len(self.size)))
+        donor = jnp.take_along_axis(self.order, _below(uniform, self.size[None]), axis=0)
+        return _copied(self.problem, self.x, donor, self.size > 0, self.means.draw(key, table))
+
+
+def _copied(
+    problem: Problem,
+    x: Float[Array, "donors features"],
+    donor: Int[Array, "instances actions"],
+    exists: Bool[Array, " actions"],
+    otherwise: Float[Array, "instances features"],
+) -> Float[Array, "instances features"]:
+    """Copy the features of an action together; those of several actions, with the last of them."""
+    reveals = problem.reveals
+    action = reveals.shape[0] - 1 - jnp.argmax(reveals[::-1], axis=0)
+    from_donor = jnp.take_along_axis(x, donor[:, action], axis=0)
+    return jnp.where((reveals.any(axis=0) & exists[action])[None], from_donor, otherwise)
 
 
 _FARTHEST = float(np.finfo(np.float32).max)
