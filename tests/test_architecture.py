@@ -32,11 +32,12 @@ ROOMS: dict[str, set[str]] = {
         *("datasets", "missingness", "predictors", "restoration", "methods", "evaluation", "models")
     },  # the one pipeline
     "estimator": {"tables", "predictors", "restoration", "methods", "evaluation", "models", "recipe"},
+    "scorers": {"evaluation", "estimator"},  # for model selection
     "study": {"datasets", "missingness", "predictors", "restoration", "methods", "evaluation", "recipe"},
     "reporting": {"datasets", "missingness", "restoration", "methods"},  # what all reports share
     "analysis": {"exact", "restoration", "methods", "study", "reporting"},  # from results to findings
     "practice": {
-        *("tables", "missingness", "predictors", "restoration", "methods", "evaluation"),
+        *("tables", "missingness", "restoration", "methods", "evaluation"),
         *("estimator", "reporting"),
     },  # diagnose, fit, consult
     "serve": {"tables", "estimator"},  # the web page

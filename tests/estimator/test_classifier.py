@@ -52,7 +52,7 @@ def test_scikit_learns_checks_pass(parameters: dict[str, str]) -> None:
 def test_it_can_be_cloned_searched_put_into_a_pipeline_and_pickled() -> None:
     table, y = patients(120)
     numbers = table[["age", "scan"]].astype(float)
-    search = GridSearchCV(quick(), {"budget": [1, 2]}, cv=2).fit(numbers, y)
+    search = GridSearchCV(quick(), {"budget": [1, 2]}, cv=2, scoring="accuracy").fit(numbers, y)
     assert search.best_score_ > 0.7
     assert clone(search.best_estimator_).get_params()["budget"] == search.best_params_["budget"]
     piped = make_pipeline(SimpleImputer(), quick()).fit(numbers, y)

@@ -21,6 +21,7 @@ from ascertain.estimator._training import FitChoices, Shared, TrainingRows, defa
 from ascertain.evaluation._auto import AUTO
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
+from ascertain.evaluation._policy_scores import check_score_names, policy_scores
 from ascertain.evaluation._rollouts import budget_episodes
 from ascertain.predictors._predictions import predictions
 from ascertain.problem import Table
@@ -279,16 +280,10 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             One row for each budget, estimator and metric, with `estimate`, `low` and `high`.
         """
         advisor = self._advisor()
-        x, available = self._read(X)
-        known, labels = _classes(y, len(x))
-        unknown = [each for each in known if each not in self.classes_]
-        if unknown:
-            raise InputError(f"y holds {str(unknown[0])!r}, a class that the training table did not have")
-        codes = np.searchsorted(self.classes_, known)[labels]
         return evaluate_incomplete(
             advisor.policy,
             advisor.problem,
-            Table(x, codes, available, n_classes=len(self.classes_)),
+            self._labelled(X, y),
             advisor.predictor,
             restorer=advisor.restorer,
             protocol=advisor.protocol,
@@ -296,6 +291,48 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             resamples=resamples,
             seed=random_state,
         )
+
+    def score(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        metric: str = "accuracy",
+        estimator: str = "auto",
+        budget: float | None = None,
+    ) -> float:
+        """Score the predictions after the policy's acquisitions, on rows that it was not trained on.
+
+        The policy is followed from the start of every row (only what is `known` is there), whatever else is
+        on file. So models with other budgets, prices or methods can be compared, as a grid search does. For
+        other metrics in a search, use `ascertain.scorers`.
+
+        Parameters
+        ----------
+        X, y
+            The rows and their classes. Rows may have holes.
+        metric
+            One of those of `evaluate`.
+        estimator
+            `"dr"`, `"ipw"` (see `evaluate`), `"restricted"` (choose among what a row has), or `"auto"`:
+            `"dr"` where something is missing. Where fewer than 30 effective rows can be followed to the end,
+            `"auto"` warns and is `"restricted"`, and the first two raise an error.
+        budget
+            What may be spent on each row; by default what the policy was trained for.
+        """
+        advisor = self._advisor()
+        check_score_names(metric, estimator)
+        found = policy_scores(
+            advisor.policy,
+            advisor.problem,
+            self._labelled(X, y),
+            advisor.predictor,
+            restorer=advisor.restorer,
+            protocol=advisor.protocol,
+            budget=self._budgets([budget])[0],
+            estimator=estimator,
+        )
+        return found[metric]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted classifier to a file, as numbers and JSON; see `ascertain.save_model`.
@@ -372,6 +409,16 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         encoding = self._advisor().encoding
         self._check(X, reset=False)
         return encoding.transform(X, unseen="missing")
+
+    def _labelled(self, X: Any, y: Any) -> Table:  # noqa: N803
+        """Encode rows with their classes."""
+        x, available = self._read(X)
+        known, labels = _classes(y, len(x))
+        unknown = [each for each in known if each not in self.classes_]
+        if unknown:
+            raise InputError(f"y holds {str(unknown[0])!r}, a class that the training table did not have")
+        codes = np.searchsorted(self.classes_, known)[labels]
+        return Table(x, codes, available, n_classes=len(self.classes_))
 
     def _check(self, X: Any, *, reset: bool) -> None:  # noqa: N803
         """Raise unless `X` is a table with the columns of `fit`; with `reset`, remember its columns."""

@@ -50,6 +50,10 @@ METRICS = (
 )
 
 
+class TooFewRowsError(InputError):
+    """Too few rows can be followed to the end for an estimate at any budget."""
+
+
 def evaluate_incomplete(
     policy: Policy,
     problem: Problem,
@@ -80,8 +84,9 @@ def evaluate_incomplete(
     draws
         How many draws complete a row from each step of its rollout.
     resamples
-        How many bootstrap resamples make the intervals. Propensities are not fitted again to each; that they
-        were estimated is accounted for by regression (see `ascertain.evaluation._intervals`).
+        How many bootstrap resamples make the intervals; 0: no intervals (NaN). Propensities are not fitted
+        again to each; that they were estimated is accounted for by regression (see
+        `ascertain.evaluation._intervals`).
     level
         The share of the resamples' scores that an interval holds.
     clip
@@ -104,7 +109,8 @@ def evaluate_incomplete(
     problem.check(table)
     amounts = check_budgets(problem, budgets).tolist()
     check_count("draws", draws, least=1)
-    check_count("resamples", resamples, least=2)
+    if resamples != 0:
+        check_count("resamples", resamples, least=2)
     level, clip = _check_share("level", level), _check_share("clip", clip)
     estimators = ("ipw",) if restorer is None else ("ipw", "dr")
     model = None if restorer is None else label_free(restorer)
@@ -138,7 +144,7 @@ def evaluate_incomplete(
     found = pd.DataFrame(records)
     if (found["reason"] != "").all():
         reasons = "; ".join(found["reason"].unique())
-        raise InputError(
+        raise TooFewRowsError(
             f"{reasons}. An estimate needs {LEAST_EFFECTIVE_ROWS} effective rows: give more test rows, or a "
             "smaller budget, with which the policy can be followed further"
         )

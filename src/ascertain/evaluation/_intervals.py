@@ -80,8 +80,12 @@ def bootstrap_intervals(
         with an intercept, whether the action was available less its propensity. The first columns are used,
         one for every 20 resamples.
     resamples, level, seed
-        How many resamples, the share of them that an interval holds, and the seed that they are drawn from.
+        How many resamples (none: the ends are NaN), the share of them that an interval holds, and the seed
+        that they are drawn from.
     """
+    if resamples == 0:
+        unknown = dict.fromkeys(predictions.scores(), np.nan)
+        return unknown, unknown
     rng = np.random.default_rng(seed)
     most = resamples // _RESAMPLES_PER_REGRESSOR
     used = np.zeros((n_rows, 0)) if residuals is None else residuals[:, :most]

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
 
-from ascertain._core.padding import padded_rows, round_up
 from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
+from ascertain.evaluation._as_they_are import predictions_as_they_are
 from ascertain.evaluation._incomplete import METRICS, evaluate_incomplete
-from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_intervals
-from ascertain.evaluation._rollouts import MAX_ROWS, roll_out, sample_rows
-from ascertain.predictors._predictions import predict_sets
+from ascertain.evaluation._intervals import bootstrap_intervals
+from ascertain.evaluation._rollouts import MAX_ROWS, sample_rows
 from ascertain.problem import Table
 from ascertain.restoration import Restorer
 
@@ -105,29 +103,10 @@ def _score_restricted(
 ) -> pd.DataFrame:
     """Score rows as they are, in the columns of `evaluate_incomplete`."""
     n_rows = len(table.y)
-    # Repeated up to a power of two, so that validation and test rows may share a compiled program.
-    rows = table.take(jnp.asarray(padded_rows(n_rows, round_up(n_rows))))
-    reached = roll_out(
-        jr.key(seed), advisor.policy, advisor.problem, rows, list(budgets), protocol=advisor.protocol
-    )
-    predictions = predict_sets(advisor.predictor, advisor.problem, rows, reached.acquired)
-    probabilities, acquired, spent, forced = (
-        np.asarray(values, np.float64)[:, :n_rows]
-        for values in (predictions, reached.acquired, reached.spent, reached.forced_stop)
-    )
+    given = advisor.policy, advisor.problem, table, advisor.predictor
+    samples = predictions_as_they_are(jr.key(seed), *given, budgets, protocol=advisor.protocol)
     frames = []
-    for place, budget in enumerate(budgets):
-        sample = WeightedPredictions(
-            row=np.arange(n_rows),
-            weight=np.ones(n_rows),
-            probabilities=probabilities[place],
-            y=np.asarray(table.y),
-            amounts={
-                "mean_cost": spent[place],
-                "mean_acquisitions": acquired[place].sum(axis=1),
-                "forced_stop_rate": forced[place],
-            },
-        )
+    for sample, budget in zip(samples, budgets, strict=True):
         estimate = sample.scores()
         low, high = bootstrap_intervals(sample, n_rows, resamples=resamples, level=0.95, seed=seed)
         frame = pd.DataFrame({"estimate": estimate, "low": low, "high": high}, index=list(METRICS))

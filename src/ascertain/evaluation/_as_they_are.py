@@ -1,0 +1,52 @@
+"""Rollouts in rows as they are: a policy chooses among what a row has, and predicts from what it acquired."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ascertain._core.padding import padded_rows, round_up
+from ascertain.evaluation._intervals import WeightedPredictions
+from ascertain.evaluation._rollouts import roll_out
+from ascertain.policy import Policy
+from ascertain.predictors._masked_mlp import Predictor
+from ascertain.predictors._predictions import predict_sets
+from ascertain.problem import Problem, Table
+from ascertain.protocol import Protocol
+
+
+def predictions_as_they_are(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    budgets: Sequence[float],
+    *,
+    protocol: Protocol,
+) -> list[WeightedPredictions]:
+    """Predict for every row after its rollout, at each budget; all rows weigh the same."""
+    n_rows = len(table.y)
+    # Repeated up to a power of two, so that tables of similar sizes share a compiled program.
+    rows = table.take(jnp.asarray(padded_rows(n_rows, round_up(n_rows))))
+    reached = roll_out(key, policy, problem, rows, list(budgets), protocol=protocol)
+    predicted = predict_sets(predictor, problem, rows, reached.acquired)
+    probabilities, acquired, spent, forced = (
+        np.asarray(values, np.float64)[:, :n_rows]
+        for values in (predicted, reached.acquired, reached.spent, reached.forced_stop)
+    )
+    return [
+        WeightedPredictions(
+            row=np.arange(n_rows),
+            weight=np.ones(n_rows),
+            probabilities=probabilities[place],
+            y=np.asarray(table.y),
+            amounts={
+                "mean_cost": spent[place],
+                "mean_acquisitions": acquired[place].sum(axis=1),
+                "forced_stop_rate": forced[place],
+            },
+        )
+        for place in range(len(budgets))
+    ]

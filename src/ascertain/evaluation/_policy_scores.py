@@ -1,0 +1,101 @@
+"""Scores of a policy at one budget, without intervals: for model selection, where many are needed."""
+
+import warnings
+
+import jax.random as jr
+import numpy as np
+
+from ascertain.errors import InputError, did_you_mean
+from ascertain.evaluation._as_they_are import predictions_as_they_are
+from ascertain.evaluation._incomplete import METRICS, TooFewRowsError, evaluate_incomplete
+from ascertain.policy import Policy
+from ascertain.predictors._masked_mlp import Predictor
+from ascertain.problem import Problem, Table
+from ascertain.protocol import PAPER, Protocol
+from ascertain.restoration import Restorer
+
+_ESTIMATORS = ("auto", "dr", "ipw", "restricted")
+_DRAWS = 4
+_BETWEEN_0_AND_1 = ("accuracy", "f1", "auroc", "auprc", "ece")  # doubly robust estimates may lie outside
+
+
+def check_score_names(metric: str = "accuracy", estimator: str = "auto") -> None:
+    """Raise where there is no such metric or estimator."""
+    for kind, name, known in (("metric", metric, METRICS), ("estimator", estimator, _ESTIMATORS)):
+        if name not in known:
+            raise InputError(f"no {kind} is called {name!r}; {did_you_mean(name, known)}")
+
+
+def policy_scores(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    *,
+    restorer: Restorer | None = None,
+    protocol: Protocol = PAPER,
+    budget: float,
+    estimator: str = "auto",
+    seed: int = 0,
+) -> dict[str, float]:
+    """Roll out a policy on all rows at one budget, and score the predictions after it.
+
+    Parameters
+    ----------
+    policy, problem, table, predictor, restorer, protocol, seed
+        As for `evaluate_incomplete`.
+    budget
+        What may be spent on one row.
+    estimator
+        What becomes of rows that lack what the policy asks for: `"dr"` and `"ipw"` estimate what it would
+        reach if everything could be bought, and `"restricted"` lets it choose among what a row has. `"auto"`
+        is `"restricted"` where nothing is missing, else `"dr"` (`"ipw"` without a restorer). Where fewer than
+        30 effective rows can be followed to the end, it warns and is `"restricted"`; the others raise.
+    """
+    check_score_names(estimator=estimator)
+    problem.check(table)
+    given = policy, problem, table, predictor
+    complete = bool(np.asarray(table.available).all())
+    if estimator in ("dr", "ipw") or (estimator == "auto" and not complete):
+        weighted = "ipw" if restorer is None or estimator == "ipw" else "dr"
+        try:
+            return _estimates(*given, restorer, protocol, budget, weighted, seed)
+        except TooFewRowsError as error:
+            if estimator != "auto":
+                raise
+            warnings.warn(
+                f"{error}. This score is of rows as they are: the policy chose among what a row has",
+                stacklevel=2,
+            )
+    (sample,) = predictions_as_they_are(jr.key(seed), *given, [budget], protocol=protocol)
+    return sample.scores()
+
+
+def _estimates(
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    predictor: Predictor,
+    restorer: Restorer | None,
+    protocol: Protocol,
+    budget: float,
+    estimator: str,
+    seed: int,
+) -> dict[str, float]:
+    found = evaluate_incomplete(
+        policy,
+        problem,
+        table,
+        predictor,
+        restorer=restorer if estimator == "dr" else None,
+        protocol=protocol,
+        budgets=[budget],
+        draws=_DRAWS,
+        resamples=0,
+        max_rows=None,
+        seed=seed,
+    )
+    own = found[found["estimator"] == estimator]
+    estimates = dict(zip(own["metric"], own["estimate"].astype(float), strict=True))
+    bounded = {name: float(np.clip(estimates[name], 0.0, 1.0)) for name in _BETWEEN_0_AND_1}
+    return estimates | bounded

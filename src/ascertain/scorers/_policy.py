@@ -1,0 +1,73 @@
+"""The scorer class, and a scorer for each metric."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ascertain.errors import InputError
+from ascertain.estimator import AcquisitionClassifier
+from ascertain.evaluation._policy_scores import check_score_names
+
+_SMALLER_IS_BETTER = ("log_loss", "brier", "ece", "mean_cost", "mean_acquisitions", "forced_stop_rate")
+
+
+@dataclass(frozen=True)
+class PolicyScorer:
+    """Scores predictions after a policy's acquisitions; larger is better, as scikit-learn wants it.
+
+    Call it with a fitted `AcquisitionClassifier`, rows and classes, or pass it as `scoring=` to
+    `GridSearchCV`, `cross_val_score` and the like. The classifier may be the last step of a pipeline.
+
+    Parameters
+    ----------
+    metric
+        One of those of `AcquisitionClassifier.evaluate`. Where smaller values are better, the score is the
+        negative one.
+    estimator
+        How rows with holes are scored: `"auto"`, `"dr"`, `"ipw"` or `"restricted"`; see
+        `AcquisitionClassifier.score`.
+    budget
+        What may be spent on each row; by default what each classifier was fitted for.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from ascertain import AcquisitionClassifier
+    >>> search = GridSearchCV(
+    ...     AcquisitionClassifier(), {"budget": [2, 4, 8]}, scoring=PolicyScorer("auroc", estimator="ipw")
+    ... )
+    """
+
+    metric: str = "accuracy"
+    estimator: str = "auto"
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        check_score_names(self.metric, self.estimator)
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
+        """Score a fitted classifier on rows that it was not fitted to."""
+        model, rows = _last_step(estimator, X)
+        found = model.score(rows, y, metric=self.metric, estimator=self.estimator, budget=self.budget)
+        return -found if self.metric in _SMALLER_IS_BETTER else found
+
+
+def _last_step(estimator: Any, X: Any) -> tuple[AcquisitionClassifier, Any]:  # noqa: N803
+    """The classifier, and the rows as it takes them; pipelines and searches are opened."""
+    if hasattr(estimator, "best_estimator_"):
+        return _last_step(estimator.best_estimator_, X)
+    if hasattr(estimator, "steps"):
+        return _last_step(estimator[-1], estimator[:-1].transform(X) if len(estimator.steps) > 1 else X)
+    if not isinstance(estimator, AcquisitionClassifier):
+        raise InputError(
+            f"{type(estimator).__name__} has no policy to follow; these scorers are for AcquisitionClassifier"
+        )
+    return estimator, X
+
+
+policy_accuracy = PolicyScorer("accuracy")
+policy_f1 = PolicyScorer("f1")
+policy_auroc = PolicyScorer("auroc")
+policy_auprc = PolicyScorer("auprc")
+policy_neg_log_loss = PolicyScorer("log_loss")
+policy_neg_brier = PolicyScorer("brier")
+policy_neg_mean_cost = PolicyScorer("mean_cost")
