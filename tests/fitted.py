@@ -10,7 +10,7 @@ from ascertain.practice.comparison._held_out import HeldOut, hold_out
 from ascertain.practice.comparison._leaderboard import Candidate, Leaderboard, compare
 from ascertain.tables._reading import UserTable
 
-COSTS = {"ecg": 2.0, "blood": 3.0, "scan": 10.0, "[b]mi": 1.0}
+COSTS = {"ecg": 2.0, "blood": 3.0, "scan": 10.0, "[b]mi": 1.0, "pain": 1.0}
 PANELS = {"blood": ["iron", "tibc"]}
 KNOWN = ["age", "sex"]
 BUDGET = 6.0

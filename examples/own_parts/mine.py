@@ -57,4 +57,7 @@ def rings():
     x = np.random.default_rng(0).normal(size=(600, 6))
     table = pd.DataFrame(x, columns=list("abcdef"))
     table["near"] = x[:, 0] ** 2 + x[:, 1] ** 2 < 1.4
-    return datasets.from_frame(table, target="near", costs={"e": 2}, budgets=[2, 3], name="rings")
+    costs = {"e": 2}  # the others cost 1
+    return datasets.from_frame(
+        table, target="near", costs=costs, default_cost=1, budgets=[2, 3], name="rings"
+    )

@@ -23,21 +23,34 @@ def patients(tmp_path: Path) -> Path:
     table.loc[3, "sick"] = None
     path = tmp_path / "patients.csv"
     table.to_csv(path, index=False, na_rep="?")
-    (tmp_path / "prices.csv").write_text("name,cost\necg,2\nscan,10\n")
+    (tmp_path / "prices.csv").write_text("name,cost\necg,$2\nscan,$10\nmri,$99\n")
     (tmp_path / "panels.json").write_text('{"imaging": ["ecg", "scan"]}')
     return path
 
 
+@pytest.mark.filterwarnings("default")  # the command line prints them
 def test_it_prints_a_summary_and_writes_a_page(
     patients: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prices = str(patients.with_name("prices.csv"))
-    options = ["--target", "sick", "--costs", prices, "--budget", "3", "--known", "age"]
+    options = [
+        "--target",
+        "sick",
+        "--costs",
+        prices,
+        "--default-cost",
+        "1",
+        "--budget",
+        "3",
+        "--known",
+        "age",
+    ]
     assert run(monkeypatch, "diagnose", str(patients), *options) == 0
     shown, told = capsys.readouterr()
     told = " ".join(told.split())
     words = " ".join(shown.split())
     assert "1 rows have no 'sick' and were dropped; 119 are left." in told
+    assert told.count("costs: 'mri' is no column and is ignored") == 1
     assert "3 that can be bought" in words
     assert "[b]lood" in words  # not taken for markup
     assert "Advice" in words
@@ -85,7 +98,8 @@ def test_restorers_are_scored_if_asked_for(
         (["--target", "sick", "--known", "agee"], "did you mean 'age'?"),
         (["--target", "sick", "--costs", "nowhere.csv"], "there is no file"),
         (["--target", "sick", "--costs", "BAD"], "bad.csv, line 2: the cost of 'scan' is 'dear'"),
-        (["--target", "sick", "--costs", "OTHER"], "costs has 'scam', which is no column"),
+        (["--target", "sick", "--costs", "OTHER"], "lacks 3 of 4 columns: 'scan', '[b]lood', 'age'; list"),
+        (["--target", "sick", "--default-cost", "-1"], "(default_cost) is -1.0; costs are finite"),
         (["--target", "sick", "--sep", "::"], "a separator is a single character"),
     ],
 )
@@ -96,7 +110,7 @@ def test_bad_arguments_are_explained(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    files = {"BAD": ("bad.csv", "ecg,1\nscan,dear\n"), "OTHER": ("other.csv", "scam,1\n")}
+    files = {"BAD": ("bad.csv", "ecg,1\nscan,dear\n"), "OTHER": ("other.csv", "ecg,1\n")}
     for name, (file, text) in files.items():
         patients.with_name(file).write_text(text)
         arguments = [str(patients.with_name(file)) if each == name else each for each in arguments]

@@ -31,7 +31,7 @@ def blind() -> AcquisitionClassifier:
 def foreseeing() -> AcquisitionClassifier:
     """Fit a classifier whose policy looks ahead: in order, or backwards after a red hat."""
     table, y = patients(120)
-    model = quick(costs={"scan": 1.5}, known=["age"], budget=3.5).fit(table, y)
+    model = quick(costs={"scan": 1.5}, default_cost=1, known=["age"], budget=3.5).fit(table, y)
     return model.adopt(with_foresight(model.advisor_, "hat=red"))
 
 

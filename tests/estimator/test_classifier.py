@@ -25,7 +25,7 @@ from tests.estimator_cases import patients, quick
 
 @pytest.fixture(scope="module")
 def fitted() -> AcquisitionClassifier:
-    costs = {"scan": 5.0, "hat": 1.0}
+    costs = {"scan": 5.0, "hat": 1.0, "smoker": 1.0}
     model = AcquisitionClassifier(budget=6, costs=costs, known=["age"], effort="low", random_state=0)
     return model.fit(*patients(400))
 
@@ -173,7 +173,9 @@ def test_tables_of_any_kind_give_the_same() -> None:
 
 def test_panels_and_prices_are_respected() -> None:
     table, y = patients(100)
-    model = quick(groups={"visit": ["hat", "smoker"]}, costs={"visit": 2, "age": 0.5}, budget=2).fit(table, y)
+    model = quick(
+        groups={"visit": ["hat", "smoker"]}, costs={"visit": 2, "age": 0.5, "scan": 1}, budget=2
+    ).fit(table, y)
     encoding = model.advisor_.encoding
     assert [(a.name, a.price) for a in encoding.actions] == [("age", 0.5), ("visit", 2.0), ("scan", 1.0)]
     half = pd.DataFrame({"age": [None], "hat": ["red"], "smoker": [None], "scan": [None]})

@@ -15,7 +15,7 @@ from tests.saved import forged, unpacked
 
 @pytest.fixture(scope="module")
 def fitted() -> AcquisitionClassifier:
-    costs = {"scan": 5.0, "hat": 1.0}
+    costs = {"scan": 5.0, "hat": 1.0, "smoker": 1.0}
     model = quick(method="dime", restorer="pvae", budget=6, costs=costs, known=["age"])
     return model.fit(*patients(400))
 

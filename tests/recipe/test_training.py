@@ -24,7 +24,7 @@ def clinic() -> Dataset:
     return from_frame(
         frame,
         target="ill",
-        costs={"decides": 2, "wide": 1.5},
+        costs={"noise": 1, "decides": 2, "wide": 1.5},
         groups={"wide": ["left", "right"]},
         budget=3,
     )

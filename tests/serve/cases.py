@@ -81,6 +81,7 @@ def make_advisor() -> Advisor:
     encoding = fit_encoding(
         table,
         costs={"scan": 10, "pressure": 2},
+        default_cost=1,
         groups={"pressure": ["systolic", "diastolic"]},
         known=["age", "sex"],
     )

@@ -225,7 +225,9 @@ def test_there_and_back(table: pd.DataFrame) -> None:
 def test_json_gives_the_same_encoding(table: pd.DataFrame, price: float, of_array: bool) -> None:
     given_as = table.to_numpy(object) if of_array else table
     first = "x0" if of_array else "number"
-    encoding = fit_encoding(given_as, costs={first: price}, known=["x2" if of_array else "flag"])
+    encoding = fit_encoding(
+        given_as, costs={first: price}, known=["x2" if of_array else "flag"], default_cost=1
+    )
     content = json.loads(json.dumps(encoding.to_json(), allow_nan=False))
     assert content == encoding.to_json()
     restored = Encoding.from_json(content)
@@ -242,6 +244,7 @@ def test_prices_panels_and_what_is_known() -> None:
         costs={"age": 7, "scan": 2, "colour": 0.5},
         groups={"visit": ["smoker", "scan"]},
         known=["age"],
+        default_cost=1,
     )
     assert [(action.name, action.columns, action.price) for action in encoding.actions] == [
         ("colour", ("colour",), 0.5),
@@ -257,7 +260,9 @@ def test_prices_panels_and_what_is_known() -> None:
     assert float(encoding.problem(2, ["a", "b", "c"]).budget) == 2
     with pytest.raises(InputError, match=r"budget of 0\.25 buys nothing: the cheapest action costs 0\.5"):
         encoding.problem(0.25, ["no", "yes"])
-    by_panel = fit_encoding(patients(), costs={"visit": 9}, groups={"visit": iter(["smoker", "scan"])})
+    by_panel = fit_encoding(
+        patients(), costs={"visit": 9}, groups={"visit": iter(["smoker", "scan"])}, default_cost=0
+    )
     assert by_panel.actions[2].price == 9
 
 
@@ -353,3 +358,17 @@ def test_outside_the_training_range() -> None:
     assert [encoding.outside("colour", value) for value in ("red", "Red")] == [False, True]
     assert [encoding.outside("smoker", value) for value in (True, False)] == [False, True]
     assert encoding.outside("note", 1.0)
+
+
+def test_prices_for_anything_else_are_ignored_with_one_line() -> None:
+    costs = {"scann": 2, "age": "$1", "colour": "3 $", "smoker": 0, "scan": 1e12}
+    with pytest.warns(UserWarning, match="costs: 'scann' is no column and is ignored; did you mean 'scan'"):
+        encoding = fit_encoding(patients(), costs=costs)
+    assert [action.price for action in encoding.actions] == [1, 3, 0, 1e12]
+    with pytest.warns(UserWarning, match="costs: 'sick', 'mri' are no columns and are ignored$"):
+        encoding = fit_encoding(patients(), costs={"sick": 2, "mri": 3, "age": 4}, default_cost=0.5)
+    assert [action.price for action in encoding.actions] == [4, 0.5, 0.5, 0.5]
+
+
+def test_a_default_alone_is_the_price_of_everything() -> None:
+    assert [action.price for action in fit_encoding(patients(), default_cost=2).actions] == [2] * 4

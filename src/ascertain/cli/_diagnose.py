@@ -34,6 +34,8 @@ Examples:
 
 `ascertain diagnose patients.csv --target died --costs prices.csv --budget 30 --known age,sex --na -9`
 
+`ascertain diagnose patients.csv --target died --costs some-prices.csv --default-cost 1`
+
 `ascertain diagnose patients.parquet --target died --groups panels.json --json`
 
 `ascertain diagnose patients.csv --target died --restorers all` — also how well restorers fill its holes
@@ -43,6 +45,7 @@ def diagnose(
     table: options.TableFile,
     target: options.Target,
     costs: options.Costs = None,
+    default_cost: options.DefaultCost = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="any amount")
     ] = None,
@@ -71,7 +74,7 @@ def diagnose(
     from ascertain.practice.diagnosis._report import write_diagnosis
 
     read = options.read_table(table, target, sep, na)
-    prices = options.read_price_list(costs, groups, known)
+    prices = options.read_price_list(costs, groups, known, default_cost)
     names = _restorer_names(restorers)
     if names:
         with progress_bar() as bar:

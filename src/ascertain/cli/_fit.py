@@ -30,6 +30,8 @@ Examples:
 
 `ascertain fit patients.csv --target died --costs prices.csv --budget 30 --out model`
 
+`ascertain fit patients.csv --target died --costs some.csv --default-cost 1 --budget 30 --out model`
+
 `ascertain fit patients.csv --target died --known age,sex --groups panels.json --effort low --out model`
 
 `ascertain fit patients.csv --target died --method jafa --state sm --treatment restricted --out model`
@@ -42,6 +44,7 @@ def fit(
     target: options.Target,
     out: Annotated[Path, typer.Option(help="The folder for the model and its report.")],
     costs: options.Costs = None,
+    default_cost: options.DefaultCost = None,
     budget: Annotated[
         float | None, typer.Option(help="What may be spent on one row.", show_default="the sum of all costs")
     ] = None,
@@ -88,7 +91,7 @@ def fit(
         warn(warning)
     data = hold_out(
         options.read_table(table, target, sep, na),
-        **options.read_price_list(costs, groups, known),
+        **options.read_price_list(costs, groups, known, default_cost),
         budget=budget,
         test_fraction=test_fraction,
         seed=seed,

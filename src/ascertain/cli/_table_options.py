@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 TableFile = Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")]
 Target = Annotated[str, typer.Option(help="The column of classes.")]
 Costs = Annotated[
-    Path | None, typer.Option(help="A CSV file of names and costs.", show_default="each action costs 1")
+    Path | None,
+    typer.Option(
+        help="A CSV file of names and costs, such as 15.5, $1 or 1,50 EUR.",
+        show_default="each action costs 1",
+    ),
+]
+DefaultCost = Annotated[
+    float | None,
+    typer.Option(help="What is not in the price list costs this much.", show_default="the list has all"),
 ]
 Known = Annotated[str, typer.Option(help="Columns that are known from the start, as a,b,c.")]
 Groups = Annotated[
@@ -31,6 +39,7 @@ class Prices(TypedDict):
     costs: Mapping[str, float] | None
     groups: Mapping[str, Sequence[str]] | None
     known: Sequence[str]
+    default_cost: float | None
 
 
 def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) -> "UserTable":
@@ -40,7 +49,9 @@ def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) 
     return read_user_table(table, target, separator=sep, markers=na or ())
 
 
-def read_price_list(costs: Path | None, groups: Path | None, known: str) -> Prices:
+def read_price_list(
+    costs: Path | None, groups: Path | None, known: str, default_cost: float | None
+) -> Prices:
     """Read prices, panels and known columns."""
     from ascertain.tables._prices import read_panels, read_prices
 
@@ -48,4 +59,5 @@ def read_price_list(costs: Path | None, groups: Path | None, known: str) -> Pric
         "costs": None if costs is None else read_prices(costs),
         "groups": None if groups is None else read_panels(groups),
         "known": [name.strip() for name in known.split(",") if name.strip()],
+        "default_cost": default_cost,
     }

@@ -13,7 +13,8 @@ from ascertain._core.checks import check_budget, check_numbers
 from ascertain._core.frames import as_pandas, value_name
 from ascertain.datasets._dataset import Dataset, RawRows
 from ascertain.errors import InputError
-from ascertain.tables._encoding import Encoding, by_name, fit_encoding
+from ascertain.tables._costs import by_name
+from ascertain.tables._encoding import Encoding, fit_encoding
 from ascertain.tables._prices import read_panels, read_prices
 from ascertain.tables._reading import UserTable, encode, read_user_table, take_target
 
@@ -27,6 +28,7 @@ def from_frame(
     costs: Any = None,
     groups: Any = None,
     known: Any = None,
+    default_cost: float | None = None,
     budget: float | None = None,
     budgets: Any = None,
     name: str = "table",
@@ -43,8 +45,8 @@ def from_frame(
     target
         The name of the column of classes; each class needs five rows at least.
     costs
-        Prices by the name of a column or of a group (a dict or Series, or the path of a price list); what is
-        not listed costs 1.
+        Prices by the name of a column or of a group (a dict or Series, or the path of a price list); by
+        default 1 each. Names of anything else are ignored with a warning.
     groups
         Panels (a dict, or the path of a list of panels): a name and the columns that are acquired together
         under it. A panel costs what `costs` says of its name or, where it says nothing, what its columns
@@ -52,6 +54,8 @@ def from_frame(
     known
         Columns that are observed from the start, at no cost. Where rows lack one, it is at its mean, and one
         more feature (`age missing`) says so.
+    default_cost
+        What a column costs that `costs` does not list; without it, `costs` lists all that are not `known`.
     budget
         How much may be spent on one instance; by default, the price of everything.
     budgets
@@ -69,7 +73,7 @@ def from_frame(
     ...         "sick": [False] * 5 + [True] * 5,
     ...     }
     ... )
-    >>> dataset = from_frame(patients, target="sick", costs={"pain": 2.5})
+    >>> dataset = from_frame(patients, target="sick", costs={"pain": 2.5}, default_cost=1)
     >>> dataset.problem.action_names, dataset.problem.feature_names
     (('age', 'pain'), ('age', 'pain=mild', 'pain=none', 'pain=severe'))
     >>> dataset.budgets
@@ -83,7 +87,13 @@ def from_frame(
             f"{unlabelled[0]}); drop these rows"
         )
     table = take_target(frame, str(target), "the table")
-    encoding = fit_encoding(table.columns, **_lists(costs, groups), known=known, target=table.target)
+    encoding = fit_encoding(
+        table.columns,
+        **_lists(costs, groups),
+        known=known,
+        default_cost=default_cost,
+        target=table.target,
+    )
     for column in [each for each in encoding.columns if each.kind == "empty"][:1]:
         raise InputError(f"the column {column.name!r} was never measured; drop it")
     if budget is not None and budgets is not None:
@@ -99,6 +109,7 @@ def from_file(
     costs: Any = None,
     budgets: Any = None,
     known: Any = None,
+    default_cost: float | None = None,
     groups: Any = None,
     name: str | None = None,
     separator: str | None = None,
@@ -113,7 +124,7 @@ def from_file(
     ----------
     path
         A CSV file (also `.gz`) whose first line names the columns, or a Parquet file.
-    target, costs, budgets, known, groups
+    target, costs, budgets, known, default_cost, groups
         As for `from_frame`.
     name
         What to call the dataset; by default as the file, without its ending.
@@ -127,7 +138,8 @@ def from_file(
     if table.unlabelled:
         message = f"{table.name}: {table.unlabelled} rows without the target {table.target!r} are left out"
         warnings.warn(message, UserWarning, stacklevel=2)
-    encoding, aside = encode(table, **_lists(costs, groups), known=() if known is None else known)
+    free = () if known is None else known
+    encoding, aside = encode(table, **_lists(costs, groups), known=free, default_cost=default_cost)
     for column, reason in aside.items():
         message = f"{table.name}: the column {column!r} is left out: {reason}"
         warnings.warn(message, UserWarning, stacklevel=2)
@@ -136,10 +148,14 @@ def from_file(
     return _dataset(called, table.name, table, columns, encoding, budgets)
 
 
-def _lists(costs: Any, groups: Any) -> dict[str, dict[str, Any]]:
+def _lists(costs: Any, groups: Any) -> dict[str, Any]:
     """Prices and panels by name, read from files where the caller names files."""
     return {
-        "costs": read_prices(Path(costs)) if _is_path(costs) else by_name("costs", costs),
+        "costs": read_prices(Path(costs))
+        if _is_path(costs)
+        else None
+        if costs is None
+        else by_name("costs", costs),
         "groups": read_panels(Path(groups)) if _is_path(groups) else by_name("groups", groups),
     }
 

@@ -57,12 +57,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     budget
         What may be spent on one instance; None: the sum of all costs.
     costs
-        A price for each column: a mapping by name (1 for what it does not list), an array in the order of
-        the columns, or None for 1 each.
+        A price for each column: a mapping by name, an array in the order of the columns, or None for 1 each.
+        Prices may be texts such as `"$1"`. Names of what is no column are ignored with a warning.
     groups
         Panels: a mapping from a name to the columns that are measured together under it.
     known
         Columns that are observed from the start at no cost, such as age and sex.
+    default_cost
+        What a column costs that `costs` does not list. Without it, `costs` must list all that are not known.
     predictor
         `"mlp"`, or any scikit-learn classifier that accepts NaN.
     class_weight
@@ -119,6 +121,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         costs: Any = None,
         groups: Any = None,
         known: Any = None,
+        default_cost: float | None = None,
         predictor: Any = "mlp",
         class_weight: Any = None,
         validation_fraction: float = 0.2,
@@ -135,6 +138,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.costs = costs
         self.groups = groups
         self.known = known
+        self.default_cost = default_cost
         self.predictor = predictor
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
@@ -154,7 +158,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """
         choices = self._choices()
         self._check(X, reset=True)
-        encoding = fit_encoding(X, costs=self.costs, groups=self.groups, known=self.known)
+        encoding = fit_encoding(
+            X, costs=self.costs, groups=self.groups, known=self.known, default_cost=self.default_cost
+        )
         x, available = encoding.transform(X)
         classes, labels = _classes(y, len(x))
         if len(classes) < 2:
@@ -385,6 +391,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             "costs": {action.name: action.price for action in encoding.actions},
             "groups": {a.name: list(a.columns) for a in encoding.actions if a.columns != (a.name,)} or None,
             "known": list(encoding.known) or None,
+            "default_cost": None if self.default_cost is None else float(self.default_cost),
             "class_weight": weight if isinstance(weight, str) else None,
             "validation_fraction": float(self.validation_fraction),
             "random_state": int(state) if isinstance(state, int | np.integer) else None,

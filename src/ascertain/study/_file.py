@@ -36,6 +36,8 @@ class OwnTable(BaseModel):
         The column of the class.
     costs
         A price for each column or panel by name, or the path of a price list; by default 1 each.
+    default_cost
+        What a column costs that `costs` does not list.
     budgets
         The budgets that policies are evaluated at; the largest is trained for.
     known
@@ -49,6 +51,7 @@ class OwnTable(BaseModel):
     path: str
     target: str
     costs: dict[str, float | int] | str | None = None
+    default_cost: float | int | None = None
     budgets: tuple[float | int, ...] = Field(min_length=1)
     known: Names = ()
     groups: dict[str, Names] = {}
@@ -60,6 +63,7 @@ class OwnTable(BaseModel):
             self.path,
             target=self.target,
             costs=costs,
+            default_cost=self.default_cost,
             budgets=[float(budget) for budget in self.budgets],
             known=self.known,
             groups=self.groups,

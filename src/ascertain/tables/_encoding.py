@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Float32, Float64, Int
 
-from ascertain._core.checks import check_costs, check_names, check_numbers
+from ascertain._core.checks import check_costs, check_names
 from ascertain._core.frames import as_pandas, listed
 from ascertain._core.json import Strict, canonical, first_finding
-from ascertain.errors import InputError, StoreError, did_you_mean
+from ascertain.errors import InputError, StoreError
 from ascertain.problem import Problem
 from ascertain.tables._columns import Column, as_array, as_frame, is_table, learn, read, table_cells
+from ascertain.tables._costs import by_name, check_name, column_prices
 
 # No network sees a value further from the mean than this many deviations: its squares must not overflow.
 MOST_DEVIATIONS = 1e6
@@ -237,7 +238,7 @@ class Encoding:
             ) from error
 
     def _find(self, name: str) -> Column:
-        _check_name("there is", name, self._by_name)
+        check_name("there is", name, self._by_name)
         return self._by_name[name]
 
     def _cells(self, given: Any) -> list[np.ndarray]:
@@ -282,6 +283,7 @@ def fit_encoding(
     costs: Any = None,
     groups: Any = None,
     known: Any = None,
+    default_cost: float | None = None,
     feature_names: Any = None,
     target: str | None = None,
     aside: Collection[str] = (),
@@ -296,7 +298,7 @@ def fit_encoding(
     ----------
     X
         A pandas or polars DataFrame, or a two-dimensional array, whose columns are called x0, x1, ...
-    costs, groups, known
+    costs, groups, known, default_cost
         As for `AcquisitionClassifier`.
     feature_names
         What to call the columns of an array instead.
@@ -309,7 +311,7 @@ def fit_encoding(
     --------
     >>> import pandas as pd
     >>> patients = pd.DataFrame({"age": [40, 50, None], "sex": ["f", "m", "f"], "scan": [0.5, None, 2.5]})
-    >>> encoding = fit_encoding(patients, costs={"scan": 9.5}, known=["age"])
+    >>> encoding = fit_encoding(patients, costs={"scan": 9.5}, known=["age"], default_cost=1)
     >>> encoding.feature_names
     ('age', 'sex=f', 'sex=m', 'scan', 'age missing')
     >>> x, available = encoding.transform(patients[1:])
@@ -333,7 +335,7 @@ def fit_encoding(
     names = list(table.columns)
     members = _members(groups, names, target)
     observed = _known(known, names, members, target)
-    prices = _prices(costs, members, names, target, aside)
+    prices = column_prices(costs, default_cost, members, names, free=observed, aside=aside)
     usable = [name for name in names if name not in aside]
     free = tuple(name for name in usable if name in observed)
     left = {panel: tuple(name for name in group if name not in aside) for panel, group in members.items()}
@@ -356,15 +358,6 @@ def actions_of(columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> d
     return {name: tuple(groups.get(name, (name,))) for name in names}
 
 
-def by_name(what: str, given: Any) -> dict[str, Any]:
-    """What the caller lists by name, nothing for None."""
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping | pd.Series):
-        raise InputError(f"{what} must be a dict by name, got {given!r}")
-    return {str(name): value for name, value in given.items()}
-
-
 def _members(groups: Any, columns: Sequence[str], target: str | None) -> dict[str, tuple[str, ...]]:
     """The columns of each panel; unknown and shared ones, and the name of another column, are refused."""
     members: dict[str, tuple[str, ...]] = {}
@@ -374,7 +367,7 @@ def _members(groups: Any, columns: Sequence[str], target: str | None) -> dict[st
         if not together:
             raise InputError(f"the group {panel!r} must list its columns, got {given!r}")
         for column in together:
-            _check_name(f"the group {panel!r} has", column, columns, target)
+            check_name(f"the group {panel!r} has", column, columns, target)
             if column in panel_of:
                 both = dict.fromkeys((panel_of[column], panel))
                 raise InputError(f"the column {column!r} is listed twice, in {listed(both)}; keep one")
@@ -394,37 +387,8 @@ def _known(
         raise InputError(f"known must list columns, got {known!r}")
     names = set(map(str, known))
     for name in sorted(names):
-        _check_name("known has", name, columns, target)
+        check_name("known has", name, columns, target)
         for panel, together in groups.items():
             if name in together:
                 raise InputError(f"the known column {name!r} is in the group {panel!r}; take it out of one")
     return names
-
-
-def _prices(
-    costs: Any,
-    groups: Mapping[str, Sequence[str]],
-    columns: Sequence[str],
-    target: str | None,
-    aside: Collection[str],
-) -> dict[str, float]:
-    """The price of each column and panel; a panel does not pay for columns that are set aside."""
-    prices = dict.fromkeys(columns, 1.0)
-    stated: dict[str, float] = {}
-    if costs is None or isinstance(costs, Mapping | pd.Series):
-        for name, price in by_name("costs", costs).items():
-            _check_name("costs has", name, [*columns, *groups], target)
-            number = check_numbers(f"the cost of {name!r}", price, ndim=0)
-            stated[name] = float(check_costs(number[None], [repr(name)])[0])
-        prices |= {name: price for name, price in stated.items() if name in prices}
-    else:
-        prices = dict(zip(columns, check_costs(costs, list(map(repr, columns))).tolist(), strict=True))
-    sums = {panel: sum(prices[c] for c in members if c not in aside) for panel, members in groups.items()}
-    return prices | sums | stated
-
-
-def _check_name(where: str, name: str, names: Collection[str], target: str | None = None) -> None:
-    if name == target:
-        raise InputError(f"{where} the target {target!r}, which cannot be acquired; leave it out")
-    if name not in names:
-        raise InputError(f"{where} {name!r}, which is no column; {did_you_mean(name, names)}")

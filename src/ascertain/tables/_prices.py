@@ -3,13 +3,11 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from ascertain.errors import InputError
-from ascertain.tables._reading import likely_separator, read_text
+from ascertain.tables._amounts import read_amounts
+from ascertain.tables._reading import read_text
 
 _NAMES = ("name", "column", "feature", "action", "test")
 _COSTS = ("cost", "price")
@@ -19,29 +17,30 @@ _GROUPS = ("group", "panel")
 def read_prices(path: Path) -> dict[str, float]:
     """Read prices by name from a CSV file.
 
-    It has a line for each price: a name and a number, in this order, or under a header such as `name,cost`
-    among other columns.
+    It has a line for each price: a name and an amount (`15.5`, `$1`, `1,50 EUR`), in this order, or under a
+    header such as `name,cost` among other columns. A name with an empty amount has no price.
     """
-    prices: dict[str, float] = {}
+    texts: dict[str, str] = {}
     first: dict[str, int] = {}
-    for line, name, text in _pairs(path, _COSTS):
-        if name in prices:
+    separator, pairs = _pairs(path, _COSTS)
+    for line, name, text in pairs:
+        if name in first:
             raise InputError(f"{path.name}, line {line}: {name!r} has a price already, on line {first[name]}")
-        try:
-            price = float(text)
-        except ValueError as error:
-            hint = f"; a first line of titles must have {_NAMES[0]!r} or {_COSTS[0]!r}" if line == 1 else ""
-            raise InputError(
-                f"{path.name}, line {line}: the cost of {name!r} is {text!r}, no number{hint}"
-            ) from error
-        if not (np.isfinite(price) and price >= 0):
-            raise InputError(
-                f"{path.name}, line {line}: the cost of {name!r} is {text}; costs are finite and not negative"
-            )
-        prices[name], first[name] = price, line
-    if not prices:
+        first[name] = line
+        if text:
+            texts[name] = text
+    called = {name: f"{path.name}, line {first[name]}: the cost of {name!r}" for name in texts}
+    try:
+        # Where commas separate cells, those that begin decimals would have to be in quotes.
+        decimal = "." if separator == "," else None
+        amounts = read_amounts({called[name]: text for name, text in texts.items()}, decimal=decimal)
+    except InputError as error:
+        at_top = str(error).startswith(f"{path.name}, line 1:") and str(error).endswith("no number")
+        hint = f"; a first line of titles must have {_NAMES[0]!r} or {_COSTS[0]!r}" if at_top else ""
+        raise InputError(f"{error}{hint}") from error
+    if not amounts:
         raise InputError(f"{path.name} holds no prices; write a line such as 'ecg,15.5' for each")
-    return prices
+    return {name: amounts[called[name]] for name in texts}
 
 
 def read_panels(path: Path) -> dict[str, list[str]]:
@@ -52,7 +51,9 @@ def read_panels(path: Path) -> dict[str, list[str]]:
     """
     if path.suffix != ".json":
         panels: dict[str, list[str]] = {}
-        for _, column, group in _pairs(path, _GROUPS):
+        for line, column, group in _pairs(path, _GROUPS)[1]:
+            if not group:
+                raise InputError(f"{path.name}, line {line}: {column!r} has no group")
             panels.setdefault(group, []).append(column)
         return panels
     try:
@@ -67,22 +68,35 @@ def read_panels(path: Path) -> dict[str, list[str]]:
     return content
 
 
-def _pairs(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
-    """The line number, name and value of each line."""
+def _pairs(path: Path, wanted: tuple[str, ...]) -> tuple[str, list[tuple[int, str, str]]]:
+    """The separator; and the line number, name and value of each line, the value perhaps empty."""
     text = read_text(path)
-    reader = csv.reader(io.StringIO(text), delimiter=likely_separator(text.partition("\n")[0]))
+    separator = _separator(text)
+    reader = csv.reader(io.StringIO(text), delimiter=separator)
     lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
-    name, value = 0, 1
+    name, value, width = 0, 1, 2
     # Only by its words: a first line without a number may be one whose price is misspelt.
     if lines and {cell.casefold() for cell in lines[0][1]} & {*_NAMES, *wanted}:
+        width = len(lines[0][1])
         name, value = _places(path, lines[0][1], wanted)
         lines = lines[1:]
     for line, cells in lines:
-        if len(cells) <= max(name, value) or not cells[name] or not cells[value]:
+        if len(cells) <= max(name, value) or not cells[name]:
             raise InputError(
                 f"{path.name}, line {line}: a name and a {wanted[0]} are needed, got {','.join(cells)!r}"
             )
-        yield line, cells[name], cells[value]
+        if len(cells) > width:
+            raise InputError(
+                f"{path.name}, line {line}: {len(cells)} cells where {width} belong; put one that has a "
+                f'{separator!r} into quotes ("1{separator}50"), or separate cells by semicolons'
+            )
+    return separator, [(line, cells[name], cells[value]) for line, cells in lines]
+
+
+def _separator(text: str) -> str:
+    """What separates names from values: in each line, and rarer in names and amounts than a comma."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return next((mark for mark in "\t;|" if lines and all(mark in line for line in lines)), ",")
 
 
 def _places(path: Path, header: list[str], wanted: tuple[str, ...]) -> tuple[int, int]:

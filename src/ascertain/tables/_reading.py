@@ -221,6 +221,7 @@ def encode(
     costs: Mapping[str, float] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
+    default_cost: float | None = None,
 ) -> tuple[Encoding, dict[str, str]]:
     """Learn how the usable columns become features; also return which are set aside, and why.
 
@@ -231,6 +232,12 @@ def encode(
         reason = f"{next(iter(aside))!r}: {next(iter(aside.values()))}"
         raise InputError(f"{table.name} has no column that can be used ({reason})")
     encoding = fit_encoding(
-        table.columns, costs=costs, groups=groups, known=known, target=table.target, aside=aside
+        table.columns,
+        costs=costs,
+        groups=groups,
+        known=known,
+        default_cost=default_cost,
+        target=table.target,
+        aside=aside,
     )
     return encoding, aside

@@ -23,7 +23,7 @@ ROWS = pd.DataFrame(
 
 
 def encoding(*known: str) -> Encoding:
-    return fit_encoding(ROWS, known=known, costs={"scan": 10, "ecg": 2})
+    return fit_encoding(ROWS, known=known, costs={"scan": 10, "ecg": 2}, default_cost=1)
 
 
 def episodes(*steps: np.ndarray) -> SimulatedEpisodes:

@@ -28,7 +28,8 @@ def table_of(n: int = 400) -> UserTable:
 
 
 def profile_of(table: UserTable) -> TableProfile:
-    encoding, aside = encode(table, costs={"age": 0.5}, groups={"panel": ["blood", "plain"]}, known=["age"])
+    panels = {"panel": ["blood", "plain"]}
+    encoding, aside = encode(table, costs={"age": 0.5}, groups=panels, known=["age"], default_cost=1)
     x, available = encoding.transform(table.columns.drop(columns=list(aside)))
     return profile(table, encoding, aside, x, available)
 

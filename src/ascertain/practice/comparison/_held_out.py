@@ -46,14 +46,15 @@ def hold_out(
     costs: Mapping[str, float] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
+    default_cost: float | None = None,
     budget: float | None = None,
     test_fraction: float = 0.25,
     seed: int = 0,
 ) -> HeldOut:
     """Hold out test rows, a share of each class, and prepare the others for training.
 
-    `costs`, `groups` and `known` are those of `ascertain.tables._reading.encode`. Without a `budget`, all
-    actions may be bought.
+    `costs`, `groups`, `known` and `default_cost` are those of `ascertain.tables._reading.encode`. Without a
+    `budget`, all actions may be bought.
     """
     if not (is_real(test_fraction) and 0 < test_fraction < 1):
         raise InputError(f"the test fraction must be above 0 and below 1, got {test_fraction!r}")
@@ -62,7 +63,7 @@ def hold_out(
     others = np.flatnonzero(~tested)
     columns = table.columns.iloc[others].reset_index(drop=True)
     untested = UserTable(table.name, columns, table.target, table.classes, table.y[others], table.unlabelled)
-    encoding, aside = encode(untested, costs=costs, groups=groups, known=known)
+    encoding, aside = encode(untested, costs=costs, groups=groups, known=known, default_cost=default_cost)
     x, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
 
     def rows_of(places: Int[np.ndarray, " some"]) -> Table:

@@ -47,6 +47,7 @@ def diagnose_table(
     costs: Mapping[str, float] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
+    default_cost: float | None = None,
     budget: float | None = None,
     restorers: Sequence[str] = (),
     on_stage: Callable[[str, int, int], object] = lambda stage, done, total: None,
@@ -57,8 +58,9 @@ def diagnose_table(
     ----------
     table
         The table.
-    costs, groups, known
-        As for `ascertain.tables._reading.encode`: prices, panels, and columns that are not acquired.
+    costs, groups, known, default_cost
+        As for `ascertain.tables._reading.encode`: prices, panels, columns that are not acquired, and the
+        price of what is not listed.
     budget
         How much may be spent on an instance; None for any amount.
     restorers
@@ -75,7 +77,7 @@ def diagnose_table(
     >>> findings.support.complete, findings.holes.rate
     (20, 0.25)
     """
-    encoding, aside = encode(table, costs=costs, groups=groups, known=known)
+    encoding, aside = encode(table, costs=costs, groups=groups, known=known, default_cost=default_cost)
     usable = table.columns.drop(columns=list(aside))
     x, available = encoding.transform(usable)
     problem = encoding.problem(budget, table.classes)
