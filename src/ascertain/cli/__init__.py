@@ -10,6 +10,7 @@ from ascertain.cli import _diagnose as _diagnose
 from ascertain.cli import _exact as _exact
 from ascertain.cli import _fit as _fit
 from ascertain.cli import _methods as _methods
+from ascertain.cli import _recommend as _recommend
 from ascertain.cli import _results as _results
 from ascertain.cli import _serve as _serve
 from ascertain.cli import _study as _study

@@ -1,8 +1,10 @@
 """The command `ascertain` itself: options of every command, errors, and how things are printed."""
 
 import sys
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -103,6 +105,24 @@ def progress_bar() -> Progress:
         TimeRemainingColumn(),
         console=errors,
     )
+
+
+@contextmanager
+def late_progress(description: str, total: int, after: float = 2.0) -> Iterator[Callable[[int], None]]:
+    """Show progress if something takes longer than some seconds; call the function with what is done."""
+    begin, bar = time.monotonic(), progress_bar()
+    task = bar.add_task(description, total=total)
+
+    def show(done: int) -> None:
+        if not bar.live.is_started and time.monotonic() - begin > after:
+            bar.start()
+        bar.update(task, completed=done)
+
+    try:
+        yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def warn(message: str) -> None:

@@ -9,6 +9,9 @@ import typer
 if TYPE_CHECKING:
     from ascertain.tables._reading import UserTable
 
+ModelFolder = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="The folder that `ascertain fit` has written, or its file.")
+]
 TableFile = Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")]
 Target = Annotated[str, typer.Option(help="The column of classes.")]
 Costs = Annotated[

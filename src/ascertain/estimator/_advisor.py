@@ -74,6 +74,7 @@ class Advisor:
     origin: Origin
     protocol: Protocol = PAPER
     auto: AutoChoice | None = None  # how its treatment was chosen, if it was
+    target: str | None = None  # the column of classes, if it has a name
 
     @cached_property
     def _completing(self) -> Restorer:
@@ -112,8 +113,6 @@ class Advisor:
         available: Bool[np.ndarray, "rows features"],
         spent: Float[np.ndarray, " rows"] | None = None,
         closed: Bool[np.ndarray, "rows actions"] | None = None,
-        *,
-        on_rows: Callable[[int], object] = lambda done: None,
     ) -> Advice:
         """Recommend what to acquire next for each row, and predict.
 
@@ -128,8 +127,6 @@ class Advisor:
             What was spent on each; by default the cost of the acquired actions.
         closed
             Actions that cannot be taken.
-        on_rows
-            Called with the number of rows that are done, from time to time.
         """
         acquired = self.acquired(available)
         if spent is None:
@@ -137,11 +134,9 @@ class Advisor:
         if closed is None:
             closed = np.zeros_like(acquired)
         size = 1 if len(x) == 1 else _FEW_ROWS if len(x) <= _FEW_ROWS else _ROWS_AT_ONCE
-        found = []
-        for block in _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed):
-            found.append(jax.device_get(_advise(self._parts, *block)))
-            on_rows(min(size * len(found), len(x)))
-        return Advice(*(np.concatenate(part)[: len(x)] for part in zip(*found, strict=True)))
+        blocks = _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed)
+        found = [_advise(self._parts, *block) for block in blocks]
+        return Advice(*(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True)))
 
     def benefits(
         self, x: Float[np.ndarray, " features"], available: Bool[np.ndarray, " features"]

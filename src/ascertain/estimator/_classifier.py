@@ -1,6 +1,7 @@
 """`AcquisitionClassifier`: a scikit-learn classifier that also says what to measure next."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
         shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say)
         fit = fit_automatically if choices.treatment == AUTO else fit_advisor
-        advisor = fit(choices, encoding, classes, shared)
+        target = y.name if isinstance(y, pd.Series) and isinstance(y.name, str) else None
+        advisor = replace(fit(choices, encoding, classes, shared), target=target)
         self._adopt(advisor)
         if advisor.auto is not None:
             say(f"{advisor.auto.sentence}\n{advisor.auto.frame().to_string(index=False)}")

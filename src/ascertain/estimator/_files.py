@@ -31,6 +31,7 @@ class _Preprocessing(Strict):
     temperature: float = Field(gt=0)
     parameters: dict[str, Any]
     auto: AutoChoice | None = None
+    target: str | None = None
 
 
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
@@ -50,6 +51,7 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
         temperature=float(advisor.predictor.temperature),
         parameters=parameters,
         auto=advisor.auto,
+        target=advisor.target,
     )
     model = SavedModel(
         **vars(advisor.origin),
@@ -82,8 +84,8 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
     origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
     predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
     learned = (model.policy, predictor, model.restorer)
-    advisor = Advisor(encoding, classes, model.problem, *learned, origin, model.protocol, more.auto)
-    return advisor, more.parameters
+    more_of_it = (model.protocol, more.auto, more.target)
+    return Advisor(encoding, classes, model.problem, *learned, origin, *more_of_it), more.parameters
 
 
 def _as_json(classes: np.ndarray) -> list[Any]:

@@ -230,7 +230,7 @@ def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
         effort=board.effort,
         random_state=board.seed,
     )
-    return model.adopt(board.best.advisor)
+    return model.adopt(replace(board.best.advisor, target=data.table.target))
 
 
 def _sort_key(fitted: FittedCandidate, estimator: Estimator) -> tuple[bool, float]:

@@ -1,0 +1,137 @@
+"""What to measure next for every row of a table, as a table."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ascertain.errors import InputError, did_you_mean
+from ascertain.estimator._classifier import AcquisitionClassifier
+from ascertain.practice._new_rows import NewRows, match_columns
+
+ROWS_AT_ONCE = 4096  # between two reports of progress
+_STOP = {"policy": "the policy stops", "budget": "the budget is spent", "nothing left": "nothing is left"}
+
+
+@dataclass(frozen=True, eq=False)
+class Recommended:
+    """A table of recommendations, and what to say about it."""
+
+    table: pd.DataFrame  # a row for each row
+    notes: tuple[str, ...]
+    budget: float
+
+    def summary(self) -> dict[str, Any]:
+        """Counts and means, as plain data."""
+        table = self.table
+        return {
+            "rows": len(table),
+            "budget": self.budget,
+            "next": _counts(table["action"].dropna()),
+            "stops": _counts(table["why"].dropna()),
+            "mean_cost": float(table["cost"].mean()),
+            "predictions": _counts(table["prediction"]),
+            "outside": int((table["outside"] != "").sum()),
+            "notes": list(self.notes),
+        }
+
+
+def recommend_rows(
+    model: AcquisitionClassifier,
+    table: pd.DataFrame,
+    *,
+    ids: Sequence[str] = (),
+    budget: float | None = None,
+    spent: str | None = None,
+    on_rows: Callable[[int], object] = lambda done: None,
+) -> Recommended:
+    """Recommend what to measure next for every row.
+
+    Parameters
+    ----------
+    model
+        A fitted classifier.
+    table
+        The rows; columns are matched by name.
+    ids
+        Columns to keep, such as a patient's number. Without any, rows are numbered from 1.
+    budget
+        What may be spent on a row; by default what the model was fitted for.
+    spent
+        What was spent already: a number for all rows, or a column. By default the price of all that a row
+        has.
+    on_rows
+        Called with the number of rows that are done, from time to time.
+    """
+    for name in ids:
+        _check_column(table, name, "--id")
+    amounts, purse = _amounts(table, spent)
+    advisor = model.advisor_
+    if budget is not None:
+        model = AcquisitionClassifier(**model.get_params()).adopt(advisor.at(budget))
+    rows = match_columns(advisor.encoding, table, used={*ids, *purse})
+    notes = rows.notes
+    found = pd.concat(_in_turns(model, rows, amounts, on_rows))
+    kept = table[list(ids)] if ids else pd.DataFrame({"row": np.arange(1, len(table) + 1)}, table.index)
+    clash = set(kept.columns) & {*found.columns, "outside"}
+    kept = kept.rename(columns={name: f"{name} (given)" for name in clash})
+    budget = float(str(np.asarray(model.advisor_.problem.budget)))
+    if spent is None and (found["why"] == "budget").any():
+        notes = (
+            *notes,
+            "All that a row has counts as paid for; --spent 0 (or a column of what was paid) changes that.",
+        )
+    return Recommended(pd.concat([kept, found.assign(outside=rows.outside)], axis=1), notes, budget)
+
+
+def stop_text(why: str) -> str:
+    """Why it is to stop, in words."""
+    return _STOP[why]
+
+
+def _in_turns(
+    model: AcquisitionClassifier,
+    rows: NewRows,
+    spent: np.ndarray | None,
+    on_rows: Callable[[int], object],
+) -> list[pd.DataFrame]:
+    """Recommend for some thousand rows at a time; the last turn has no fewer, so it needs no new program."""
+    n_rows = len(rows.columns)
+    starts = list(range(0, max(n_rows - ROWS_AT_ONCE, 0) + 1, ROWS_AT_ONCE))
+    found = []
+    for start, end in zip(starts, [*starts[1:], n_rows], strict=True):
+        own = None if spent is None else spent[start:end]
+        found.append(model.recommend(rows.columns.iloc[start:end], spent=own))
+        on_rows(end)
+    return found
+
+
+def _amounts(table: pd.DataFrame, spent: str | None) -> tuple[np.ndarray | None, set[str]]:
+    """What was spent on each row, and the column that says so."""
+    if spent is None:
+        return None, set()
+    if spent in table:
+        amounts = pd.to_numeric(table[spent], errors="coerce").to_numpy(np.float64)
+        for row in np.flatnonzero(~(np.isfinite(amounts) & (amounts >= 0)))[:1]:
+            raise InputError(
+                f"the column {spent!r} holds {table[spent].iloc[row]!r} in row {row + 1}, which is no amount "
+                "that was spent"
+            )
+        return amounts, {spent}
+    try:
+        return np.full(len(table), float(spent)), set()
+    except ValueError as error:
+        raise InputError(
+            f"--spent must be a number or a column, got {spent!r}; {did_you_mean(spent, table.columns)}"
+        ) from error
+
+
+def _check_column(table: pd.DataFrame, name: str, option: str) -> None:
+    if name not in table:
+        raise InputError(f"{option}: there is no column {name!r}; {did_you_mean(name, table.columns)}")
+
+
+def _counts(values: "pd.Series[Any]") -> dict[str, int]:
+    return {str(value): int(count) for value, count in values.value_counts().items()}
