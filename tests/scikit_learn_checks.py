@@ -17,12 +17,18 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from ascertain import AcquisitionClassifier
 
+# Rows are split and repeated at random, so that weights equal repetitions only statistically
+# (`tests/estimator/test_weights.py`); these checks compare two fits digit by digit.
+EXPECTED = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
+
 
 def failures(estimator: AcquisitionClassifier) -> list[str]:
     """Give the checks that fail, each with its error."""
     failed, count = [], 0
     for instance, check in estimator_checks_generator(estimator):
         count += 1
+        if check.func.__name__ in EXPECTED:
+            continue
         try:
             check(instance)
         except BaseException as error:

@@ -94,6 +94,8 @@ def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
     )
     # As in the predictor's loss and calibration: else its probabilities would not be the best ones.
     weight = shared.weights[np.asarray(valid.y)]
+    if shared.rows.weights is not None:
+        weight = weight * shared.rows.weights[np.asarray(valid.ids)]
     values = found.values * (weight / weight.mean())
     measured = Measured(
         estimator=found.estimator,

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state, column_or_1d
-from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils import Tags, _safe_indexing, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from ascertain._core.checks import check_numbers
 from ascertain.errors import InputError, StoreError
@@ -19,6 +18,7 @@ from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
+from ascertain.estimator._weights import check_sample_weight, weigh_classes
 from ascertain.evaluation._auto import AUTO
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
@@ -147,7 +147,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> "AcquisitionClassifier":  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AcquisitionClassifier":  # noqa: N803
         """Learn from a table and its classes.
 
         Parameters
@@ -156,9 +156,13 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             A pandas or polars DataFrame, or a two-dimensional array.
         y
             The class of each row.
+        sample_weight
+            How much each row counts; by default all the same. Every part of the model learns from rows that
+            are repeated in proportion to their weights. A weight of 0 leaves a row out.
         """
         choices = self._choices()
         self._check(X, reset=True)
+        X, y, row_weights = _counted(X, y, sample_weight)  # noqa: N806
         encoding = fit_encoding(
             X, costs=self.costs, groups=self.groups, known=self.known, default_cost=self.default_cost
         )
@@ -166,10 +170,11 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         classes, labels = _classes(y, len(x))
         if len(classes) < 2:
             raise InputError(f"y has 1 class, {str(classes[0])!r}; there is nothing to tell apart")
-        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
+        weights = weigh_classes(self.class_weight, classes, labels, row_weights)
         problem = encoding.problem(self.budget, [str(each) for each in classes])
         rng = check_random_state(self.random_state)
-        rows = TrainingRows.split(x, available, labels, len(classes), self.validation_fraction, rng)
+        fraction = self.validation_fraction
+        rows = TrainingRows.split(x, available, labels, len(classes), fraction, rng, row_weights)
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
         shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say)
         fit = fit_automatically if choices.treatment == AUTO else fit_advisor
@@ -440,6 +445,19 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if budgets is not None:
             return [float(problem.budget) if each is None else float(each) for each in budgets]
         return list(curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)))
+
+
+def _counted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:  # noqa: N803
+    """The rows that count, with their classes and weights; no weights where all are the same."""
+    weights = check_sample_weight(sample_weight, _num_samples(X))
+    if weights is None or weights.all():
+        return X, y, weights
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != len(weights):
+        raise InputError(f"X has {len(weights)} rows, but y has {len(labels)}")
+    kept = np.flatnonzero(weights)
+    left = weights[kept]
+    return _safe_indexing(X, kept), labels[kept], None if np.ptp(left) == 0 else left
 
 
 def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:

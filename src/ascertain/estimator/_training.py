@@ -24,6 +24,7 @@ from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.estimator._weights import repeat_in_proportion
 from ascertain.evaluation._auto import AUTO, AutoChoice, Treated
 from ascertain.methods._registry import State
 from ascertain.models._saving import hash_table
@@ -43,6 +44,7 @@ from ascertain.tables._encoding import Encoding
 TREATMENTS = ("restored", "restricted", "direct", AUTO)
 # Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
+_WEIGHTED_COPIES = 2  # of each row in the mean, so that few rows of little weight are lost to rounding
 _MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that it has no settings for
 
 
@@ -113,6 +115,7 @@ class TrainingRows:
     valid: Table
     trained: Int[np.ndarray, " some"]  # which rows these are
     validated: Int[np.ndarray, " others"]
+    weights: Float[np.ndarray, " rows"] | None = None  # of all rows, by number; None: all the same
 
     @property
     def validation(self) -> Table:
@@ -134,8 +137,12 @@ class TrainingRows:
         n_classes: int,
         fraction: float,
         rng: np.random.RandomState,
+        weights: Float[np.ndarray, " rows"] | None = None,
     ) -> "TrainingRows":
-        """Hold out a fraction of each class for validation; at least one row of each is trained on."""
+        """Hold out a fraction of each class for validation; at least one row of each is trained on.
+
+        With weights, rows are repeated in proportion to them.
+        """
         # scikit-learn's train_test_split refuses classes of one row, and may leave none of a rare class.
         held_out = np.zeros(len(y), bool)
         for label in range(n_classes):
@@ -149,10 +156,14 @@ class TrainingRows:
         valid = np.flatnonzero(held_out)
 
         def table(rows: np.ndarray, least: int) -> Table:
-            repeated = np.resize(rng.permutation(rows), max(least, round_up(len(rows), digits=5)))
+            if weights is None:
+                repeated = np.resize(rng.permutation(rows), max(least, round_up(len(rows), digits=5)))
+            else:
+                size = max(least, round_up(_WEIGHTED_COPIES * len(rows), digits=5))
+                repeated = repeat_in_proportion(rng, rows, weights[rows], y[rows], size)
             return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes, ids=repeated)
 
-        return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid)
+        return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid, weights)
 
 
 @dataclass(frozen=True, eq=False)

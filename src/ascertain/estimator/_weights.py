@@ -1,0 +1,68 @@
+"""Weights of rows, as scikit-learn's `sample_weight`: a row of weight 2 counts like two rows.
+
+Every part of a model learns from tables in which rows are repeated in proportion to their weights, so that no
+part has to know of them. Rows of weight 0 are left out.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.utils.class_weight import compute_class_weight
+
+from ascertain._core.checks import check_numbers
+from ascertain.errors import InputError
+
+
+def check_sample_weight(sample_weight: Any, n_rows: int) -> Float[np.ndarray, " rows"] | None:
+    """Return a weight for each row; None where all weigh the same."""
+    if sample_weight is None:
+        return None
+    given = np.asarray(sample_weight)
+    given = check_numbers("sample_weight", given, ndim=given.ndim)
+    if given.shape not in ((), (n_rows,)):
+        raise InputError(
+            f"sample_weight must be {n_rows} numbers, one for each row; it has shape {given.shape}"
+        )
+    weights = np.broadcast_to(given, (n_rows,))
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[:1]:
+        raise InputError(f"sample_weight is {weights[row]} in row {row}; weights are finite and not negative")
+    if not weights.any():
+        raise InputError("sample_weight is zero in every row; at least one row must count")
+    return None if np.ptp(weights) == 0 else weights
+
+
+def weigh_classes(
+    class_weight: Any,
+    classes: np.ndarray,
+    labels: Int[np.ndarray, " rows"],
+    weights: Float[np.ndarray, " rows"] | None,
+) -> Float[np.ndarray, " classes"]:
+    """Compute scikit-learn's class weights, where rows may have weights themselves."""
+    if isinstance(class_weight, str) and class_weight == "balanced" and weights is not None:
+        totals = np.bincount(labels, weights, minlength=len(classes))
+        return totals.sum() / (len(classes) * totals)
+    found: np.ndarray = compute_class_weight(class_weight, classes=classes, y=classes[labels])
+    return found
+
+
+def repeat_in_proportion(
+    rng: np.random.RandomState,
+    rows: Int[np.ndarray, " some"],
+    weights: Float[np.ndarray, " some"],
+    y: Int[np.ndarray, " some"],
+    size: int,
+) -> Int[np.ndarray, " size"]:
+    """Draw rows so that each occurs in proportion to its weight, rounded up or down (systematic sampling).
+
+    A class `y` whose rows would all be rounded down to nothing keeps one of them.
+    """
+    order = rng.permutation(len(rows))
+    up_to = np.cumsum(weights[order])
+    points = (np.arange(size) + rng.uniform()) / size * up_to[-1]
+    places = np.minimum(np.searchsorted(up_to, points, side="right"), len(rows) - 1)
+    drawn = rng.permutation(order[places])
+    lost = np.setdiff1d(y, y[drawn])
+    drawn[: len(lost)] = [np.flatnonzero(y == label)[0] for label in lost]
+    found: np.ndarray = rows[drawn]
+    return found
