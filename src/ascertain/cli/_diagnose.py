@@ -128,7 +128,7 @@ def _print_findings(findings: "Findings") -> None:
     _print_section("Rows that support a policy", summary.support_facts(findings.support))
     console.print(Padding(escape(summary.support_sentence(findings)), (0, 0, 0, 2)))
     routes = summary.routes_facts(findings.routes) or [Fact("Not computed", str(findings.routes))]
-    _print_section("Fixed sets of actions", routes)
+    _print_section("Fixed sets of actions, and adapting", routes)
 
 
 def _print_restorers(findings: "Findings") -> None:

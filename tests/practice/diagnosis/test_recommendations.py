@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ascertain.practice.diagnosis import _recommendations as rules
+from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import Holes, LabelSign, Little, ValueSign
@@ -49,7 +50,8 @@ SUPPORT = Support(
 NO_HOLES = replace(HOLES, rate=0.0, missing={"a": 0.0, "b": 0.0})
 COMPLETE = replace(SUPPORT, complete=3800, complete_by_class={"no": 3000, "yes": 800})
 LABEL = LabelSign("a", {"no": 0.25, "yes": 0.75}, 1e-9)
-ROUTES = FixedRoutes("restored", 1000, 900, 300, ("a", "b"), 0.8, 0.6, 0.5, 0.2, 0.1, 0.04)
+GAIN = Adaptivity(0.1, 0.04, 0.16, 0.9, 0.8, ("a",), (("b",), ("c", "d")), 900)
+ROUTES = FixedRoutes("restored", 900, 300, ("a", "b"), 0.8, 0.6, 0.5, 0.2, 0.1, 0.04, GAIN)
 
 
 @pytest.mark.parametrize(
@@ -156,10 +158,31 @@ def test_signs_about_the_mechanism_are_cited(holes: Holes, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("sensitivity", "words"),
-    [(0.2, "beats the set 'a' and 'b'"), (0.01, "hardly matters"), (0.03, "so few rows do not show")],
+    [(0.2, "It matters which set is bought"), (0.01, "It hardly matters which set is bought")],
 )
 def test_fixed_sets_are_the_yardstick(sensitivity: float, words: str) -> None:
     assert words in said(rules.on_routes(replace(ROUTES, sensitivity=sensitivity)))
+
+
+@pytest.mark.parametrize(
+    ("adaptivity", "title", "words"),
+    [
+        (
+            GAIN,
+            "Let results decide",
+            "Measuring 'a' first and then 'b' or 'c' and 'd', depending on the result",
+        ),
+        (replace(GAIN, gain=0.0, low=-0.01, high=0.01), "Try a fixed set of actions first", "may be enough"),
+        (replace(GAIN, gain=0.0, low=-0.05, high=0.05), "Compare a policy", "do not show whether"),
+        ("there are too few rows", "Compare a policy", "cannot be told here: there are too few rows"),
+    ],
+)
+def test_a_fixed_set_is_advised_only_where_adapting_gains_little(
+    adaptivity: Adaptivity | str, title: str, words: str
+) -> None:
+    (found,) = rules.on_routes(replace(ROUTES, adaptivity=adaptivity))
+    assert found.title.startswith(title)
+    assert words in found.text
 
 
 def test_without_holes_or_routes_nothing_is_said_about_them() -> None:

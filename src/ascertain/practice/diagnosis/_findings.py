@@ -36,6 +36,8 @@ class Findings:
         for name in ("routes", "restorers"):
             if isinstance(content[name], str):
                 content[name] = {"not_computed": content[name]}
+        if isinstance(content["routes"].get("adaptivity"), str):
+            content["routes"]["adaptivity"] = {"not_computed": content["routes"]["adaptivity"]}
         if self.restorers is None:
             del content["restorers"]
         return dict(_plain(content))

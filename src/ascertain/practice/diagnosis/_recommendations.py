@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ascertain.practice._formatting import expected_text, p_text, percent_text
+from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import Holes
@@ -18,7 +19,8 @@ SCARCE = 25
 MOSTLY_COMPLETE = 0.9  # of the rows: dropping the others loses little
 _MOST_NAMES = 5
 _MOST_NOISE = 0.05  # with which a small difference can be called small
-_LITTLE_SENSITIVITY = 0.02  # of macro-F1 between the best fixed route and an average one
+_LITTLE_SENSITIVITY = 0.02  # of balanced accuracy between the best fixed route and an average one
+_LITTLE_GAIN = 0.02  # of balanced accuracy: less is not worth adapting for
 
 Kind = Literal["do", "care", "limit"]
 Treatment = Literal["complete", "complete rows", "restricted", "restored"]
@@ -92,7 +94,8 @@ def on_treatment(support: Support, holes: Holes) -> Recommendation:
                 "learns from the former, filtering from the latter alone, and restricted training "
                 "undervalues first steps whose sequels are missing. Train 'restored', and 'restricted' "
                 "beside it: restoration does not always help, and scores on held-out rows show which is "
-                "better here."
+                "better here. The planner can also learn from holes directly ('direct'), which invents "
+                "nothing. `ascertain fit --treatment auto` compares all of them."
             )
     return Recommendation("do", title, text)
 
@@ -233,33 +236,59 @@ def on_missingness(holes: Holes) -> Iterator[Recommendation]:
 
 
 def on_routes(routes: FixedRoutes | str) -> Iterator[Recommendation]:
-    """Whether it matters what is bought, where that was computed."""
+    """Whether it matters what is bought, and whether results should decide about it."""
     if isinstance(routes, str):
         return
-    title = "Try a fixed set of actions first"
+    rows = "rows that have what is asked for" if routes.scored_on == "measured" else "rows with filled holes"
     best = joined([repr(name) for name in routes.best[:8]])
-    if routes.sensitivity < _LITTLE_SENSITIVITY and routes.noise <= _MOST_NOISE:
+    scores = (
+        f"The best of {routes.routes:,} fixed sets within the budget, {best}, has a balanced accuracy of "
+        f"{routes.best_score:.2f}, an average one {routes.mean_score:.2f}, no acquisition "
+        f"{routes.no_acquisition:.2f}."
+    )
+    noise = f"A quick predictor, {routes.rows:,} {rows}: take differences below {routes.noise:.2f} for noise."
+    found = routes.adaptivity
+    if isinstance(found, str):
+        title = "Compare a policy with the best fixed set"
+        text = f"Whether results should decide what comes next cannot be told here: {found}."
+    elif found.low > 0:
+        title = "Let results decide what comes next"
         text = (
-            "it hardly matters what is bought. Holes are then less likely to do damage, and a fixed set may "
-            "be enough."
+            f"{_plan_text(found)} has {found.plan_score:.2f}: adapting gains {_gain_text(found)} over the "
+            "best fixed set, and more if a policy decides at every step. Train the planner."
         )
-    elif routes.sensitivity < routes.noise:
+    elif found.high < _LITTLE_GAIN:
+        title = "Try a fixed set of actions first"
         text = (
-            f"so few rows do not show that it matters what is bought. Take a fixed set, such as {best}, as "
-            "the yardstick for any policy."
+            f"Letting a result decide what comes next gains {_gain_text(found)}: the same set for everybody "
+            "may be enough. Take it as the yardstick for any policy."
         )
     else:
-        title = "Beat the best fixed set"
-        text = f"it matters what is bought. A policy is worth its trouble if it beats the set {best}."
-    rows = "complete rows" if routes.scored_on == "complete" else "rows with filled holes"
-    yield Recommendation(
-        "do",
-        title,
-        f"The best of {routes.routes:,} fixed sets within the budget scores {routes.best_score:.2f} "
-        f"(macro-F1), an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}: "
-        f"{text} One split, {routes.checked_on:,} {rows}: take differences below {routes.noise:.2f} for "
-        "noise.",
-    )
+        title = "Compare a policy with the best fixed set"
+        text = (
+            f"Letting a result decide what comes next gains {_gain_text(found)}: these rows do not show "
+            "whether adapting pays. `ascertain fit` compares the planner with a fixed panel."
+        )
+    yield Recommendation("do", title, f"{scores} {_sensitivity_text(routes)}{text} {noise}")
+
+
+def _sensitivity_text(routes: FixedRoutes) -> str:
+    """Whether sets differ, where that can be said."""
+    if routes.sensitivity < _LITTLE_SENSITIVITY and routes.noise <= _MOST_NOISE:
+        return "It hardly matters which set is bought. "
+    return "It matters which set is bought. " if routes.sensitivity > routes.noise else ""
+
+
+def _plan_text(found: Adaptivity) -> str:
+    """The plan that adapts, in words."""
+    choices = [joined([repr(name) for name in each]) or "nothing more" for each in found.then[:3]]
+    first = joined([repr(name) for name in found.first])
+    start = f"Measuring {first} first and then" if found.first else "Measuring, by what is known,"
+    return f"{start} {' or '.join(choices)}{', depending on the result,' if found.first else ''}"
+
+
+def _gain_text(found: Adaptivity) -> str:
+    return f"{found.gain:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
 def _signs_text(holes: Holes) -> str:

@@ -1,6 +1,7 @@
 """The findings as labelled facts and sentences, for the page and for the terminal."""
 
 from ascertain.practice._formatting import expected_text, names_text, p_text
+from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import LEVEL, Holes
@@ -107,29 +108,39 @@ def support_facts(support: Support) -> list[Fact]:
 
 
 def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
-    """What fixed sets of actions achieve; nothing where that was not computed."""
+    """What fixed sets of actions achieve, and what adapting adds; nothing where that was not computed."""
     if isinstance(routes, str):
         return []
     overlap = (
         NOTHING if routes.overlap is None else f"{routes.overlap:.3f} between sets, weighted by their gain"
     )
     scored = (
-        "complete rows, which may differ from the others"
-        if routes.scored_on == "complete"
-        else "rows whose holes were filled from the nearest other row, without looking at the label; this "
-        "understates actions that are rarely measured"
+        "those that have a set score it"
+        if routes.scored_on == "measured"
+        else "holes were filled from the nearest other row, without looking at the label; this understates "
+        "actions that are rarely measured, and what adapting gains"
     )
     return [
-        Fact("Best fixed set", f"{joined(list(routes.best))}: macro-F1 {routes.best_score:.3f}"),
+        Fact("Best fixed set", f"{joined(list(routes.best))}: balanced accuracy {routes.best_score:.3f}"),
         Fact(
             "Average set",
-            f"{routes.mean_score:.3f} over {routes.routes:,} random sets; the best gains "
-            f"{routes.sensitivity:+.3f} (route sensitivity)",
+            f"{routes.mean_score:.3f} over random sets; the best gains {routes.sensitivity:+.3f} (route "
+            "sensitivity)",
         ),
         Fact("No acquisition", f"{routes.no_acquisition:.3f}"),
+        Fact("Adapting", _adaptivity_text(routes.adaptivity)),
         Fact("Overlap", overlap),
-        Fact("Scored on", f"{routes.chosen_on:,} rows to choose, {routes.checked_on:,} to check: {scored}"),
+        Fact("Scored on", f"{routes.rows:,} rows, half to choose and half to check, both ways; {scored}"),
     ]
+
+
+def _adaptivity_text(found: Adaptivity | str) -> str:
+    if isinstance(found, str):
+        return f"cannot be told: {found}"
+    return (
+        f"{found.gain:+.3f} ({found.low:.3f} to {found.high:.3f}) over the best fixed set, by plans that "
+        "decide once or twice; a policy may gain more"
+    )
 
 
 RESTORER_HEADINGS = ("Restorer", "Score", "Difference", "Standard error", "Seconds")

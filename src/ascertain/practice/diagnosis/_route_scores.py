@@ -1,0 +1,140 @@
+"""What a quick predictor makes of rows after fixed sets of actions (routes).
+
+The predictor is a small network of scikit-learn's, which needs no compilation. Classes weigh the same: a
+value is the mean over classes of the mean over their rows.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from sklearn.impute import KNNImputer
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPClassifier
+
+from ascertain.problem import Problem
+
+FEWEST_ROWS = 30  # of each class that have a route, so that its score can be told
+_MOST_ROWS = 6000  # that routes are scored on
+_MOST_TRAINED = 2000  # of the rows that were trained on
+_MOST_DONORS = 2000
+_ROUNDS, _BATCHES, _BATCH = 20, 50, 128  # of training the network
+_MOST_HIDDEN = 0.9  # features are hidden with a probability of up to this, as for the paper's predictor
+_MOST_DEVIATIONS = 5.0  # larger values are clipped, so that an outlier does not upset the network
+_FLOOR = -4.0  # of the log probability, as in the planner
+
+
+class Outcomes(NamedTuple):
+    """What is predicted of rows after routes; 0 where a row lacks something of the route."""
+
+    has: Bool[np.ndarray, "routes rows"]
+    utility: Float[np.ndarray, "routes rows"]  # the log probability of the true class
+    right: Float[np.ndarray, "routes rows"]  # 1 where the most probable class is the true one
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows that the predictor was not trained on."""
+
+    network: MLPClassifier
+    x: Float[np.ndarray, "rows features"]
+    available: Bool[np.ndarray, "rows features"]
+    y: Int[np.ndarray, " rows"]
+    reveals: Bool[np.ndarray, "actions features"]
+    restored: bool  # whether holes were filled, since hardly any row has a whole route
+
+    def take(self, rows: Int[np.ndarray, " some"]) -> "ScoredRows":
+        """Some of the rows."""
+        return ScoredRows(
+            self.network, self.x[rows], self.available[rows], self.y[rows], self.reveals, self.restored
+        )
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return len(self.network.classes_)
+
+    @property
+    def readable(self) -> Bool[np.ndarray, "rows actions"]:
+        """The actions that each row has."""
+        return ~(~self.available @ self.reveals.T)
+
+    def outcomes(self, routes: Bool[np.ndarray, "routes actions"]) -> Outcomes:
+        """Predict every row after every route that it has."""
+        has = ~(routes @ ~self.readable.T)
+        route, row = np.nonzero(has)
+        observed = self._observed(routes)[route] & self.available[row]
+        utility, right = np.zeros((2, *has.shape), np.float32)
+        if len(row):
+            probability = self.network.predict_proba(_inputs(self.x[row], observed))
+            of_label = probability[np.arange(len(row)), self.y[row]]
+            utility[has] = np.maximum(np.log(of_label + 1e-12), _FLOOR)
+            right[has] = probability.argmax(axis=1) == self.y[row]
+        return Outcomes(has, utility, right)
+
+    def _observed(self, routes: Bool[np.ndarray, "routes actions"]) -> Bool[np.ndarray, "routes features"]:
+        return (routes @ self.reveals) | ~self.reveals.any(axis=0)
+
+
+def score_rows(
+    x: Float[np.ndarray, "rows features"],
+    available: Bool[np.ndarray, "rows features"],
+    y: Int[np.ndarray, " rows"],
+    problem: Problem,
+    routes: Bool[np.ndarray, "routes actions"],
+) -> tuple[ScoredRows, ScoredRows]:
+    """Fit the predictor to half of the rows, with their holes; return some of these, and others to score on.
+
+    Routes are scored on the rows that have them. Where most routes lack such rows, holes are filled from the
+    row that is nearest in what was measured. The label is not used for that, so that it cannot leak into what
+    is scored.
+    """
+    x = np.clip(x, -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
+    train, others = train_test_split(np.arange(len(y)), test_size=0.5, random_state=0, stratify=y)
+    network = _fit(x[train], available[train], y[train])
+    reveals = np.asarray(problem.reveals)
+    trained_on, rows = _sample_classes(train, y, _MOST_TRAINED), _sample_classes(others, y, _MOST_ROWS)
+    trained, scored = (
+        ScoredRows(network, x[some], available[some], y[some], reveals, False) for some in (trained_on, rows)
+    )
+    has = ~(routes @ ~scored.readable.T)
+    rarest = np.min([has[:, scored.y == label].sum(axis=1) for label in np.unique(y)], axis=0)
+    if np.median(rarest) >= 2 * FEWEST_ROWS:  # half of the rows choose, the other half checks
+        return trained, scored
+    holes = np.where(available, x, np.nan)
+    # One neighbour, as the mean of several would vary too little.
+    imputer = KNNImputer(n_neighbors=1, keep_empty_features=True).fit(holes[train[:_MOST_DONORS]])
+    rows = rows[: _MOST_DONORS // 2 * problem.n_classes]
+    filled = imputer.transform(holes[rows])
+    restored = ScoredRows(network, filled, np.ones_like(available[rows]), y[rows], reveals, True)
+    return trained, restored
+
+
+def _sample_classes(
+    rows: Int[np.ndarray, " rows"], y: Int[np.ndarray, " all"], most: int
+) -> Int[np.ndarray, " some"]:
+    """Some rows in random order; each class has its share of them, or all that it has."""
+    shuffled = np.random.default_rng(0).permutation(rows)
+    classes = np.unique(y)
+    kept = [shuffled[y[shuffled] == label][: most // len(classes)] for label in classes]
+    return np.random.default_rng(0).permutation(np.concatenate(kept))
+
+
+def _fit(x: np.ndarray, available: np.ndarray, y: np.ndarray) -> MLPClassifier:
+    """Train on random subsets of what each row has, with the classes equally often."""
+    rng = np.random.default_rng(1)
+    network = MLPClassifier((64,), batch_size=_BATCH, random_state=0)
+    classes = np.unique(y)
+    of_class = [np.flatnonzero(y == each) for each in classes]
+    per_class = _BATCHES * _BATCH // len(classes)
+    for _ in range(_ROUNDS):
+        rows = np.concatenate([rng.choice(members, per_class) for members in of_class])
+        rate = rng.uniform(0, _MOST_HIDDEN, (len(rows), 1))
+        seen = available[rows] & (rng.random((len(rows), x.shape[1])) >= rate)
+        network.partial_fit(_inputs(x[rows], seen), y[rows], classes=classes)
+    return network
+
+
+def _inputs(x: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.where(seen, x, 0.0), seen], axis=1, dtype=np.float32)

@@ -1,0 +1,76 @@
+"""What adapting gains, on tables where that is known."""
+
+import numpy as np
+import pytest
+
+from ascertain.practice.diagnosis._adaptivity import Adaptivity
+from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
+from ascertain.practice.diagnosis._recommendations import on_routes
+from ascertain.problem import Problem
+from ascertain.tables._encoding import fit_encoding
+from ascertain.testing import planted_table
+
+
+def look(name: str, seed: int = 0) -> FixedRoutes:
+    table = planted_table(name, seed)
+    encoding = fit_encoding(table.train, costs=dict(table.costs), known=list(table.known))
+    x, available = encoding.transform(table.train)
+    problem = encoding.problem(table.budget, ["no", "yes"])
+    found = find_routes(x.astype(np.float64), available, np.asarray(table.train_labels), problem)
+    assert isinstance(found, FixedRoutes)
+    return found
+
+
+def advised(found: FixedRoutes) -> str:
+    (advice,) = on_routes(found)
+    return advice.title
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_context_that_decides_is_measured_first(seed: int) -> None:
+    found = look("maintenance", seed)
+    assert isinstance(found.adaptivity, Adaptivity)
+    assert found.adaptivity.low > 0
+    assert found.adaptivity.first == ("machine",)
+    assert {"vib_1", "vib_2"} <= {name for each in found.adaptivity.then for name in each}
+    assert advised(found) == "Let results decide what comes next"
+
+
+def test_a_decisive_test_for_everybody_needs_no_plan_that_adapts() -> None:
+    found = look("decisive_test")
+    assert found.best == ("teardown",)
+    assert advised(found) == "Try a fixed set of actions first"
+
+
+@pytest.mark.parametrize("name", ["additive", "copies", "noise"])
+def test_where_nothing_is_gained_no_gain_is_claimed(name: str) -> None:
+    found = look(name)
+    assert isinstance(found.adaptivity, Adaptivity)
+    assert found.adaptivity.low <= 0 <= found.adaptivity.high  # each would fail in one of 20 other tables
+    assert advised(found) != "Let results decide what comes next"
+
+
+def test_the_interval_holds_the_true_gain() -> None:
+    """Complete rows, all bits: `which` says which of two bits is the class, and the budget buys two bits."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (4000, 3))
+    y = np.where(bits[:, 0] == 1, bits[:, 1], bits[:, 2])
+    problem = Problem(np.eye(3), np.ones(3), 2, 2, action_names=["which", "one", "other"])
+    found = find_routes(bits - 0.5, np.ones(bits.shape, bool), y, problem)
+    assert isinstance(found, FixedRoutes)
+    assert isinstance(found.adaptivity, Adaptivity)
+    # The plan is always right; a fixed pair is right in three of four rows.
+    assert found.adaptivity.low <= 0.25 <= found.adaptivity.high
+    assert found.adaptivity.high - found.adaptivity.low < 0.1
+    assert found.adaptivity.first == ("which",)
+
+
+def test_too_few_rows_are_explained() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 12))
+    available = rng.random(x.shape) < 0.15
+    available[:, 0] |= ~available.any(axis=1)
+    problem = Problem(np.eye(12), np.ones(12), 4, 2)
+    found = find_routes(np.where(available, x, 0.0), available, np.arange(300) % 2, problem)
+    assert isinstance(found, FixedRoutes)
+    assert found.scored_on == "restored"
