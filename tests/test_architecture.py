@@ -16,7 +16,10 @@ import ascertain
 SOURCE = Path(str(ascertain.__file__)).parent
 
 # Without a place in the flow, in this order: each may import from those before it.
-FOUNDATION = ("errors", "registry", "_core", "protocol", "problem", "metrics", "policy", "acquisition")
+FOUNDATION = (
+    *("errors", "registry", "_core", "protocol", "decisions", "problem", "metrics", "policy"),
+    "acquisition",
+)
 
 ROOMS: dict[str, set[str]] = {
     "exact": set(),  # small finite problems, solved

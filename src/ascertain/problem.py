@@ -21,6 +21,7 @@ from ascertain._core.checks import (
     check_numbers,
     spending_limit,
 )
+from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError
 
 
@@ -43,6 +44,9 @@ class Problem(eqx.Module):
         The number of classes to tell apart, at least two.
     action_names, feature_names, class_names
         What to call them, for errors and reports.
+    decision_costs
+        What it costs to decide for a class (columns) where another one is true (rows); see
+        `ascertain.decisions`. None: nobody said; decisions are for the most probable class.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Problem(eqx.Module):
     action_names: tuple[str, ...] | None = eqx.field(static=True)
     feature_names: tuple[str, ...] | None = eqx.field(static=True)
     class_names: tuple[str, ...] | None = eqx.field(static=True)
+    decision_costs: Float[Array, "classes classes"] | None
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class Problem(eqx.Module):
         action_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
+        decision_costs: ArrayLike | None = None,
     ):
         matrix = check_mask("reveals", reveals, ndim=2)
         n_actions, n_features = matrix.shape
@@ -87,6 +93,10 @@ class Problem(eqx.Module):
         for action in np.flatnonzero(~matrix.any(axis=1))[:1]:
             raise InputError(f"{named[action]} reveals no feature; drop it or say what it reveals")
         prices = check_costs(costs, named)
+        self.decision_costs = None
+        if decision_costs is not None:
+            checked = check_decision_costs(decision_costs, self.class_names or range(n_classes))
+            self.decision_costs = jnp.asarray(checked, jnp.float32)
         self.reveals = jnp.asarray(matrix)
         self.costs = jnp.asarray(prices, jnp.float32)
         self.budget = jnp.asarray(check_budget(budget, prices), jnp.float32)
@@ -126,6 +136,15 @@ class Problem(eqx.Module):
     def at(self, budget: float | Float[Array, ""]) -> "Problem":
         """The same problem under another budget, which may be traced and is not checked."""
         changed: Problem = eqx.tree_at(lambda each: each.budget, self, jnp.asarray(budget, jnp.float32))
+        return changed
+
+    def with_decision_costs(self, decision_costs: ArrayLike) -> "Problem":
+        """The same problem, where wrong decisions have these costs."""
+        changed = object.__new__(Problem)
+        for field in dataclasses.fields(self):
+            object.__setattr__(changed, field.name, getattr(self, field.name))
+        checked = check_decision_costs(decision_costs, self.class_names or range(self.n_classes))
+        object.__setattr__(changed, "decision_costs", jnp.asarray(checked, jnp.float32))
         return changed
 
     @property

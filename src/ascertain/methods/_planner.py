@@ -5,8 +5,9 @@ reveals in a row is in the row, its price is in the price list, and the end is w
 it. So values are fitted by full-width backups: in every visited state all actions that the row has get a
 target.
 
-The gain of an action is the expected rise of the utility (the log probability of the true class) from now to
-the end of the budget. Its target is the rise by this action in the row at hand, plus the best gain after it.
+The gain of an action is the expected rise of the utility from now to the end of the budget. The utility is
+the log probability of the true class or, where decisions have costs, minus the cost of the decision. A gain's
+target is the rise by this action in the row at hand, plus the best gain after it.
 What the row's label adds before and after the action cancels, so targets vary little, and gains of one step
 are learned first. The remaining budget is an input: one policy serves every budget.
 """
@@ -25,11 +26,13 @@ from ascertain._core.compilation import replicated
 from ascertain._core.effort import Effort
 from ascertain._core.hashing import mix
 from ascertain._core.networks import LOWEST, MLP, dropout_masks
-from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
+from ascertain._core.training import Batch, Schedule, cross_entropy, train
 from ascertain.acquisition import acquire
+from ascertain.decisions import decide
 from ascertain.methods._dqn import explore, polyak
 from ascertain.methods._pretraining import mask_inputs
 from ascertain.methods._registry import State, register
+from ascertain.methods._utility import Utility, utility_class_weights, utility_unit
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -104,7 +107,8 @@ class Planner(Policy):
     problem: Problem
     longest: Float[Array, ""]  # the budget that it was trained for
     slope_and_shift: Float[Array, " 2"]  # calibrate the logit of "right at the end"
-    money: Float[Array, ""]  # the price of a unit of cost, in nats
+    money: Float[Array, ""]  # the price of a unit of cost, in nats or in decision costs
+    unit: Float[Array, ""]  # what a gain of 1 is: a nat, or so much of decision costs
     state: State = eqx.field(static=True)
     may_stop: bool = eqx.field(static=True)
 
@@ -137,7 +141,10 @@ class Planner(Policy):
         return eqx.tree_at(lambda policy: policy.problem, self, self.problem.at(budget))
 
     def stopping_at(self, threshold: float) -> "Planner":
-        """The policy for soft budgets: a unit of cost must raise the log probability by this much."""
+        """The policy for soft budgets: a unit of cost must raise the log probability by this much.
+
+        Where decisions have costs, it must lower these by this much.
+        """
         return replace(self, money=jnp.asarray(threshold, jnp.float32), may_stop=True)
 
     def outlook(
@@ -171,7 +178,7 @@ class Planner(Policy):
     ) -> Float[Array, "*batch actions"]:
         # Under protocols that leave the budget to the policy, an unaffordable choice would end the episode.
         affordable = self.problem.affordable(view.acquired, spent)
-        return jnp.where(affordable, self.values(self.networks, view, spent).gain, LOWEST)
+        return jnp.where(affordable, self.unit * self.values(self.networks, view, spent).gain, LOWEST)
 
     def _inputs(self, view: "_View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
         left = jnp.clip((self.problem.budget - spent) / jnp.maximum(self.longest, _TINY), 0.0, 1.0)
@@ -242,7 +249,7 @@ def _fit_predictor(
     """A masked network on random sets of actions, for the rows that are kept."""
     building, training, hiding = jr.split(key, 3)
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_classes)
-    weights = class_weights(table.y, problem.n_classes)
+    weights = utility_class_weights(problem, table.y)
 
     def subset(key: PRNGKeyArray, n_rows: int) -> Bool[Array, "rows features"]:
         rate, uniform = jr.split(key)
@@ -325,6 +332,7 @@ def fit(
         problem.budget,
         jnp.array([1.0, 0.0]),
         jnp.asarray(0.0),
+        utility_unit(problem, train.y),
         state,
         False,
     )
@@ -343,18 +351,20 @@ class _Planning(eqx.Module):
     available: Bool[Array, "rows actions"]
     weights: Float[Array, "rows actions"]  # of a row's targets
     up_to_row: Float[Array, "folds rows"]  # summed weights of a fold's rows, to draw one
+    utility: Utility
     settings: Settings = eqx.field(static=True)
 
     def __init__(self, key: PRNGKeyArray, policy: Planner, train: Table, valid: Table, settings: Settings):
         problem = policy.problem
         self.policy, self.train, self.settings = policy, train, settings
+        self.utility = Utility(problem.decision_costs, policy.unit, settings.floor)
         self.valid = valid.take(jnp.arange(min(len(valid.y), settings.max_rows)))
         self.available = problem.readable(train.available)
         self.weights = jnp.ones(self.available.shape)
         if settings.direct:
             self.weights = availability_weights(key, problem, train, self.available)
-        # Classes weigh the same, as in the predictors' losses.
-        of_row = class_weights(train.y, problem.n_classes)[train.y]
+        # As in the predictors' losses.
+        of_row = utility_class_weights(problem, train.y)[train.y]
         own = row_folds(train, settings.folds)[None] == jnp.arange(settings.folds)[:, None]
         self.up_to_row = jnp.cumsum(jnp.where(own, of_row[None], 0.0), axis=1)
 
@@ -447,15 +457,15 @@ class _Planning(eqx.Module):
         self, predictor: MLP, networks: tuple[MLP, ...], slots: _Slots, now: _View
     ) -> tuple[_Slots, list[_Values]]:
         """The slots after each action, and each network's targets ("right" as a probability)."""
-        problem, floor = self.policy.problem, self.settings.floor
+        problem = self.policy.problem
         row = jnp.broadcast_to(slots.row[:, None], now.acquired.shape)
         acquired = now.acquired[:, None] | jnp.eye(problem.n_actions, dtype=bool)[None]
         after = _Slots(row, acquired, slots.spent[:, None] + problem.prices(now.acquired))
         view = self._view(predictor, row, acquired)
         y = self.train.y[row]
-        before = _utility(now.belief, self.train.y[slots.row], floor)[:, None]
-        rise = _utility(view.belief, y, floor) - before
-        is_right = (jnp.argmax(view.belief, axis=-1) == y).astype(rise.dtype)
+        before = self.utility(now.belief, self.train.y[slots.row])[:, None]
+        rise = self.utility(view.belief, y) - before
+        is_right = (decide(view.belief, problem.decision_costs) == y).astype(rise.dtype)
         # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
         legal = self._payable(after) if self.settings.direct else self._legal(after)
         goes_on = jnp.any(legal, axis=-1)
@@ -466,7 +476,7 @@ class _Planning(eqx.Module):
             best = jnp.argmax(jnp.where(legal, own.gain, LOWEST), axis=-1)[..., None]
             gain, right = (jnp.take_along_axis(each, best, axis=-1)[..., 0] for each in other)
             # Nothing can tell more about the class than is uncertain.
-            gain = jnp.minimum(gain, -jnp.sum(view.belief * jnp.log(view.belief + _TINY), axis=-1))
+            gain = jnp.minimum(gain, self.utility.most_gain(view.belief))
             right = jnp.where(goes_on, jax.nn.sigmoid(right), is_right)
             targets.append(_Values(rise + jnp.where(goes_on, gain, 0.0), right))
         return after, targets
@@ -508,7 +518,7 @@ class _Planning(eqx.Module):
     def _validate(self, networks: tuple[MLP, ...]) -> Float[Array, ""]:
         """The mean utility of validation rows after greedy rollouts at several budgets."""
         policy = eqx.tree_at(lambda p: p.networks, self.policy, networks)
-        weight = class_weights(self.valid.y, policy.problem.n_classes)[self.valid.y]
+        weight = utility_class_weights(policy.problem, self.valid.y)[self.valid.y]
         weight = weight / weight.sum()
 
         def at_share(share: Float[Array, ""]) -> Float[Array, ""]:
@@ -516,7 +526,7 @@ class _Planning(eqx.Module):
             episodes = acquire(jr.key(0), limited, limited.problem, self.valid, PAPER, self.n_steps)
             acquired = episodes.acquired(policy.problem.n_actions)[-1]
             belief = policy.belief(self.valid.x, policy.problem.observed(acquired))
-            return jnp.sum(weight * _utility(belief, self.valid.y, self.settings.floor))
+            return jnp.sum(weight * self.utility(belief, self.valid.y))
 
         return jnp.mean(jax.lax.map(at_share, jnp.array(_BUDGET_SHARES)))
 
@@ -567,7 +577,7 @@ def _calibrated(
     last, _ = jax.lax.scan(step, start, (jnp.arange(n_steps), jr.split(stepping, n_steps)))
     view = see(last.acquired)
     predicted = view.belief if predictor is None else predictor(view.x, view.observed)
-    right = jnp.argmax(predicted, axis=1) == rows.y
+    right = decide(predicted, problem.decision_costs) == rows.y
     has_all = jnp.all(problem.readable(rows.available) | ~last.acquired, axis=1)
     # A row counts once, however often it is followed.
     weight = jnp.where(last.compared & has_all, 1 / _COPIES, 0.0)
@@ -641,14 +651,6 @@ def _propensities(
     start = jnp.zeros((design.shape[1], available.shape[1]))
     (coefficients, _), _ = jax.lax.scan(step, (start, adam.init(start)), jr.split(key, _PROPENSITY_UPDATES))
     return jnp.maximum(jax.nn.sigmoid(design @ coefficients), _TINY)
-
-
-def _utility(
-    belief: Float[Array, "*batch classes"], y: Int[Array, "*batch"], floor: float
-) -> Float[Array, "*batch"]:
-    """The log probability of the true class, with a floor."""
-    of_label = jnp.take_along_axis(belief, y[..., None], axis=-1)[..., 0]
-    return jnp.maximum(jnp.log(of_label + _TINY), floor)
 
 
 def _where(condition: Bool[Array, "*rows"], new: Tree, old: Tree) -> Tree:

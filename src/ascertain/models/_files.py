@@ -64,17 +64,19 @@ class ProblemRecord(Strict):
     action_names: Names
     feature_names: Names
     class_names: Names
+    decision_costs: tuple[tuple[float, ...], ...] | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> "ProblemRecord":
         """Describe a problem."""
         if problem.reveals.ndim != 2:
             raise InputError(f"reveals has shape {problem.reveals.shape}; save stacked models one by one")
-        same = ("n_classes", "action_names", "feature_names", "class_names")
+        same, costs = ("n_classes", "action_names", "feature_names", "class_names"), problem.decision_costs
         return cls(
             reveals=tuple("".join(row) for row in np.where(problem.reveals, "1", "0")),
             costs=tuple(np.asarray(problem.costs).tolist()),
             budget=float(problem.budget),
+            decision_costs=costs if costs is None else tuple(map(tuple, np.asarray(costs).tolist())),
             **{name: getattr(problem, name) for name in same},
         )
 
