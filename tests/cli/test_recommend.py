@@ -93,6 +93,26 @@ def test_a_budget_and_what_was_spent(
     assert any("counts as paid for" in note for note in nothing["notes"])
 
 
+def test_several_may_be_ordered_at_once(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    file, out = tmp_path / "new.csv", tmp_path / "next.csv"
+    table = new_patients().drop(columns=["patient", "scan"])
+    table.to_csv(file, index=False)
+    given = [str(model), str(file), "--batch", "2", "--spent", "0", "--out", str(out)]
+    assert run(monkeypatch, "recommend", *given) == 0
+    found = pd.read_csv(out)
+    loaded = AcquisitionClassifier.load(model)
+    expected = loaded.recommend(table.assign(scan=np.nan)[loaded.feature_names_in_], spent=0, batch=2)
+    for place, column in enumerate(("action_1", "action_2")):
+        own = found[column].astype(object)
+        assert own.where(own.notna(), None).tolist() == [
+            names[place] if place < len(names) else None for names in expected["actions"]
+        ]
+    assert found["action_2"].notna().any()
+    assert "Mean cost of what is ordered" in told(capsys.readouterr().out)
+
+
 def test_what_does_not_match_is_said(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:

@@ -28,6 +28,8 @@ Examples:
 
 `ascertain recommend model new.csv --id patient --budget 20 --spent paid --out next.parquet`
 
+`ascertain recommend model new.csv --batch 3 --out orders.csv`
+
 `ascertain recommend model new.csv --json`
 """
 )
@@ -54,6 +56,10 @@ def recommend(
             show_default="the price of all that a row has",
         ),
     ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Order up to so many at once, when results come back together.", min=1, max=100),
+    ] = None,
     sep: options.Separator = None,
     na: options.Markers = None,
     as_json: Annotated[
@@ -78,7 +84,9 @@ def recommend(
     classifier = AcquisitionClassifier.load(model)
     names = [name.strip() for name in ids.split(",") if name.strip()]
     with late_progress("Rows", len(rows)) as show:
-        found = recommend_rows(classifier, rows, ids=names, budget=budget, spent=spent, on_rows=show)
+        found = recommend_rows(
+            classifier, rows, ids=names, budget=budget, spent=spent, batch=batch, on_rows=show
+        )
     if out is not None:
         write_frame(found.table, out)
     if as_json:
@@ -113,7 +121,8 @@ def _print_summary(found: "Recommended", out: Path | None) -> None:
     console.print(printed)
     if len(nexts) > _MOST_LINES:
         console.print(f"  … and {len(nexts) - _MOST_LINES} more that are asked for less often", style="dim")
-    console.print(f"Mean cost of the next step: {content['mean_cost']:.3g}.")
+    what = "the next step" if len(found.chosen) == 1 else "what is ordered"
+    console.print(f"Mean cost of {what}: {content['mean_cost']:.3g}.")
     if content["outside"]:
         console.print(
             f"{counted(content['outside'], 'row')} with a value that training did not have (column outside): "

@@ -312,7 +312,7 @@ def _drawn(parts: _Parts, x: Array, available: Array) -> Float[Array, "draws row
 
 
 def _completions(
-    key: PRNGKeyArray, restorer: Restorer, problem: Problem, x: Array, available: Array
+    key: PRNGKeyArray, restorer: Restorer, problem: Problem, x: Array, available: Array, n: int = COMPLETIONS
 ) -> Float[Array, "draws rows features"]:
     """Complete each row as if it were the only one, so that its completions do not depend on the others."""
     table = Table(np.zeros((1, problem.n_features)), [0], n_classes=problem.n_classes)
@@ -321,7 +321,7 @@ def _completions(
         row = table.with_cells(x[None], available[None])
         return restore(key, restorer, row).x[0]
 
-    keys = jr.split(key, COMPLETIONS)
+    keys = jr.split(key, n)
     return _for_each_draw(lambda key: jax.vmap(partial(complete, key))(x, available), keys, x.shape[0])
 
 

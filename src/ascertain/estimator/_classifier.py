@@ -17,6 +17,7 @@ from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
+from ascertain.estimator._sets import BestSets, best_sets
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
 from ascertain.estimator._weights import check_sample_weight, weigh_classes
 from ascertain.evaluation._auto import AUTO
@@ -28,6 +29,8 @@ from ascertain.predictors._predictions import predictions
 from ascertain.problem import Table
 from ascertain.tables._columns import as_array, is_table
 from ascertain.tables._encoding import Encoding, fit_encoding
+
+_WITH_SETS = ("why", "prediction", "probability", "low", "high")  # of a recommendation
 
 
 class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -195,7 +198,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         predicted: np.ndarray = self.classes_[probabilities.argmax(axis=1)]
         return predicted
 
-    def recommend(self, X: Any, spent: Any = None) -> pd.DataFrame:  # noqa: N803
+    def recommend(self, X: Any, spent: Any = None, *, batch: int | None = None) -> pd.DataFrame:  # noqa: N803
         """Recommend what to measure next for partly known rows.
 
         Parameters
@@ -205,6 +208,10 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         spent
             What has been spent on each row, or one number for all; by default the cost of the actions
             whose columns are all known in the row.
+        batch
+            Up to how many actions to order at once, when their results come back together. The set is chosen
+            by what the prediction is expected to be worth once all of it is known (greedily, within the
+            budget, over completions of the row), and is empty where the policy stops.
 
         Returns
         -------
@@ -214,11 +221,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             this probability (`low`, `high`: 90%) over completions of the row. Policies that look ahead
             (`"planner"`) also say what they expect along the best continuation: `right_at_end`, the
             probability that the prediction is right once the budget is spent, calibrated on held-out rows
-            (else NaN), and `then`, the action that most likely follows (None: none).
+            (else NaN), and `then`, the action that most likely follows (None: none). With a `batch` there
+            are instead `actions`, a tuple with the most useful first, their `cost`, and `right_after`, the
+            expected probability that the prediction is right once they are known.
         """
         advisor = self._advisor()
         x, available = self._read(X)
-        advice = advisor.advise(x, available, _amounts(spent, len(x)))
+        amounts = _amounts(spent, len(x))
+        advice = advisor.advise(x, available, amounts)
         stops, rows = advice.choice == 0, np.arange(len(x))
         action = np.maximum(advice.choice - 1, 0)
         names = np.array((*advisor.encoding.action_names, None), object)  # -1: none
@@ -239,6 +249,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 "then": pd.Series(names[advice.then], dtype="object"),
             }
         )
+        if batch is not None:
+            closed = np.broadcast_to(stops[:, None], advice.legal.shape)
+            found = _with_sets(found, best_sets(advisor, x, available, amounts, closed, batch), names)
         return found.set_axis(_index(X, len(x)), axis=0)
 
     def acquire(self, X: Any, budget: float | None = None) -> pd.DataFrame:  # noqa: N803
@@ -483,6 +496,17 @@ def _unless(condition: np.ndarray, values: np.ndarray) -> Any:
     found = values.astype(object)
     found[condition] = None
     return pd.Series(found, dtype="object")
+
+
+def _with_sets(table: pd.DataFrame, sets: BestSets, names: np.ndarray) -> pd.DataFrame:
+    """Recommendations with a set of actions in the place of one."""
+    actions = [tuple(names[action] for action in chosen if action >= 0) for chosen in sets.actions]
+    columns = {
+        "actions": pd.Series(actions, dtype="object"),
+        "cost": sets.cost.astype(np.float64),
+        "right_after": sets.right.astype(np.float64),
+    }
+    return pd.DataFrame(columns | {name: table[name] for name in _WITH_SETS})
 
 
 def _amounts(spent: Any, n_rows: int) -> np.ndarray | None:

@@ -22,6 +22,7 @@ class Recommended:
     table: pd.DataFrame  # a row for each row
     notes: tuple[str, ...]
     budget: float
+    chosen: tuple[str, ...] = ("action",)  # the columns of actions
 
     def summary(self) -> dict[str, Any]:
         """Counts and means, as plain data."""
@@ -29,7 +30,7 @@ class Recommended:
         return {
             "rows": len(table),
             "budget": self.budget,
-            "next": _counts(table["action"].dropna()),
+            "next": _counts(pd.concat([table[name] for name in self.chosen]).dropna()),
             "stops": _counts(table["why"].dropna()),
             "mean_cost": float(table["cost"].mean()),
             "predictions": _counts(table["prediction"]),
@@ -45,6 +46,7 @@ def recommend_rows(
     ids: Sequence[str] = (),
     budget: float | None = None,
     spent: str | None = None,
+    batch: int | None = None,
     on_rows: Callable[[int], object] = lambda done: None,
 ) -> Recommended:
     """Recommend what to measure next for every row.
@@ -62,6 +64,8 @@ def recommend_rows(
     spent
         What was spent already: a number for all rows, or a column. By default the price of all that a row
         has.
+    batch
+        How many actions to order at once; see `AcquisitionClassifier.recommend`.
     on_rows
         Called with the number of rows that are done, from time to time.
     """
@@ -73,7 +77,11 @@ def recommend_rows(
         model = AcquisitionClassifier(**model.get_params()).adopt(advisor.at(budget))
     rows = match_columns(advisor.encoding, table, used={*ids, *purse})
     notes = rows.notes
-    found = pd.concat(_in_turns(model, rows, amounts, on_rows))
+    found = pd.concat(_in_turns(model, rows, amounts, batch, on_rows))
+    chosen = ("action",) if batch is None else tuple(f"action_{place}" for place in range(1, batch + 1))
+    if batch is not None:
+        sets = found.pop("actions").map(lambda names: (*names, *[None] * (batch - len(names))))
+        found = pd.concat([pd.DataFrame(sets.tolist(), found.index, chosen, object), found], axis=1)
     kept = table[list(ids)] if ids else pd.DataFrame({"row": np.arange(1, len(table) + 1)}, table.index)
     clash = set(kept.columns) & {*found.columns, "outside"}
     kept = kept.rename(columns={name: f"{name} (given)" for name in clash})
@@ -83,7 +91,7 @@ def recommend_rows(
             *notes,
             "All that a row has counts as paid for; --spent 0 (or a column of what was paid) changes that.",
         )
-    return Recommended(pd.concat([kept, found.assign(outside=rows.outside)], axis=1), notes, budget)
+    return Recommended(pd.concat([kept, found.assign(outside=rows.outside)], axis=1), notes, budget, chosen)
 
 
 def stop_text(why: str) -> str:
@@ -95,6 +103,7 @@ def _in_turns(
     model: AcquisitionClassifier,
     rows: NewRows,
     spent: np.ndarray | None,
+    batch: int | None,
     on_rows: Callable[[int], object],
 ) -> list[pd.DataFrame]:
     """Recommend for some thousand rows at a time; the last turn has no fewer, so it needs no new program."""
@@ -103,7 +112,7 @@ def _in_turns(
     found = []
     for start, end in zip(starts, [*starts[1:], n_rows], strict=True):
         own = None if spent is None else spent[start:end]
-        found.append(model.recommend(rows.columns.iloc[start:end], spent=own))
+        found.append(model.recommend(rows.columns.iloc[start:end], spent=own, batch=batch))
         on_rows(end)
     return found
 
