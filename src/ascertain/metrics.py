@@ -62,19 +62,19 @@ def measure(
     """
     p, y = _check(probabilities, y)
     if weights is not None:
-        total = weighted_sum(_check_weights(weights, len(y)), np.zeros(len(y), int), np.ones((1, 1)))
+        total = sum_once(_check_weights(weights, len(y)))
         return {name: float(score[0]) for name, score in scores_from_sums(p, y, total).items()}
     predicted = p.argmax(axis=1)
     counts = confusion(y, predicted, p.shape[1])
     auroc, auprc = _rank(p, y)
-    excess, place = _calibration(p, y, predicted)
+    excess, place = calibration_excess(p, y, predicted)
     return {
         "accuracy": float(score_counts(counts, "accuracy")),
         "f1": float(score_counts(counts, "macro_f1")),
         "auroc": auroc,
         "auprc": auprc,
-        "log_loss": float(-_log_of_truth(p, y).mean()),
-        "brier": float(_squared_errors(p, y).sum() / len(y)),
+        "log_loss": float(-log_of_truth(p, y).mean()),
+        "brier": float(squared_errors(p, y).sum() / len(y)),
         "ece": float(np.abs(np.bincount(place, excess, minlength=_CALIBRATION_BINS)).sum() / len(y)),
     }
 
@@ -117,6 +117,16 @@ def _macro_f1(
     return xp.asarray(f1.sum(axis=-1) / occurs.sum(axis=-1))
 
 
+def sum_once(weight: Float[np.ndarray, " points"]) -> Sum:
+    """Make the function that sums weighted values of predictions, each of which counts once."""
+
+    def total(values: np.ndarray | csr_array) -> Float[np.ndarray, "1 columns"]:
+        summed: np.ndarray = values.T @ weight
+        return summed[None]
+
+    return total
+
+
 def weighted_sum(
     weight: Float[np.ndarray, " points"],
     row: Int[np.ndarray, " points"],
@@ -149,7 +159,7 @@ def scores_from_sums(
     """
     classes, predicted = np.arange(p.shape[1]), p.argmax(axis=1)
     is_predicted, is_true = predicted[:, None] == classes, y[:, None] == classes
-    excess, place = _calibration(p, y, predicted)
+    excess, place = calibration_excess(p, y, predicted)
     in_bins = excess[:, None] * (place[:, None] == np.arange(_CALIBRATION_BINS))
     weight = total(np.ones((len(y), 1)))[:, 0]
 
@@ -163,8 +173,8 @@ def scores_from_sums(
         # Weights of a class that sum to less than 0 count as if it did not occur.
         "f1": _macro_f1(np.where(true_and_predicted > 0, correct, 0.0), true_and_predicted),
         **rankings_from_sums(p, y, total, n_thresholds),
-        "log_loss": mean(-_log_of_truth(p, y)),
-        "brier": mean(_squared_errors(p, y).sum(axis=1)),
+        "log_loss": mean(-log_of_truth(p, y)),
+        "brier": mean(squared_errors(p, y).sum(axis=1)),
         "ece": np.abs(total(in_bins)).sum(axis=1) / weight,
         **{name: mean(amount) for name, amount in (amounts or {}).items()},
     }
@@ -231,17 +241,19 @@ def _areas(
     return float(pairs / (n_positive * n_negative)), float(precision.mean())
 
 
-def _log_of_truth(p: np.ndarray, y: np.ndarray) -> Float[np.ndarray, " points"]:
+def log_of_truth(p: np.ndarray, y: np.ndarray) -> Float[np.ndarray, " points"]:
+    """The logarithm of the probability of each true class, which counts as at least 1.2e-7."""
     return np.log(np.maximum(p[np.arange(len(y)), y], _LEAST_PROBABILITY))
 
 
-def _squared_errors(p: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "points classes"]:
+def squared_errors(p: np.ndarray, y: np.ndarray) -> Float[np.ndarray, "points classes"]:
+    """The squared error of every probability."""
     error = p.copy()
     error[np.arange(len(y)), y] -= 1
     return np.square(error)
 
 
-def _calibration(
+def calibration_excess(
     p: np.ndarray, y: np.ndarray, predicted: np.ndarray
 ) -> tuple[Float[np.ndarray, " points"], Int[np.ndarray, " points"]]:
     """Compute how far each prediction is from its confidence, and the bin of the latter."""

@@ -7,19 +7,17 @@ import pytest
 
 from ascertain import PAPER, Policy, Table
 from ascertain.acquisition import acquire
+from ascertain.evaluation._futures import Futures, Resumed, doubly_robust_predictions, model_predictions
 from ascertain.evaluation._partial_rollouts import (
     ImportanceWeights,
     PartialRollouts,
-    Resumed,
     Target,
     complete_predictions,
-    doubly_robust_predictions,
     importance_weights,
-    model_predictions,
     roll_out_partially,
 )
 from ascertain.evaluation._propensity import assign_folds
-from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean, label_free
+from ascertain.restoration import PVAE, PVAERestorer, Restorer, fit_hotdeck, fit_mean
 from ascertain.restoration._pvae import Settings
 from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, hide, path
 
@@ -53,7 +51,7 @@ def test_a_row_supports_its_rollout_until_it_lacks_an_action() -> None:
 
 
 def test_weights_are_products_of_the_true_inverse_probabilities() -> None:
-    table, rollouts, (weights, _) = rolled_out(20_000)
+    table, rollouts, (weights, _, gaps) = rolled_out(20_000)
     x = np.asarray(table.x)
     first = 1 / (1 + np.exp(-(2.2 - 2.4 * x[:, 0])))
     later = 1 / (1 + np.exp(-(2.0 - 1.2 * x[:, 0] - 1.0 * x[:, 1])))
@@ -63,14 +61,14 @@ def test_weights_are_products_of_the_true_inverse_probabilities() -> None:
     assert np.abs(found * truth - 1).max() < 4 * np.sqrt(2) * 0.022
     assert (weights[~rollouts.complete, -1] == 0).all()
     assert (weights[:, 0] == 1).all()
+    assert gaps == ()
 
 
 def test_the_weights_of_every_row_add_up_to_one() -> None:
     table, rollouts, weights = rolled_out(400)
     complete = complete_predictions(TARGET, table, rollouts, weights)
-    sample = doubly_robust_predictions(
-        jr.key(1), TARGET, table, rollouts, weights, fit_mean(table), 3, complete
-    )
+    futures = Futures.chosen(weights, np.asarray(table.y), draws=3, most=10_000, rng=np.random.default_rng(0))
+    sample = doubly_robust_predictions(jr.key(1), TARGET, table, rollouts, futures, fit_mean(table), complete)
     assert np.bincount(sample.row, sample.weight, minlength=400) == pytest.approx(np.ones(400))
     assert (sample.y == np.asarray(table.y)[sample.row]).all()
     assert sample.weight.min() < 0
@@ -90,19 +88,19 @@ def restorers(table: Table) -> list[Restorer]:
 
 
 @pytest.mark.parametrize("number", range(4), ids=["hot deck", "neighbours", "pvae", "mean"])
-def test_draws_see_neither_labels_nor_cells_beyond_what_is_known(number: int) -> None:
+def test_draws_see_no_cells_beyond_what_is_known(number: int) -> None:
     rng = np.random.default_rng(5)
-    restorer = label_free(restorers(hide(rng, draw(rng, 100)))[number])
+    restorer = restorers(hide(rng, draw(rng, 100)))[number]
     table = draw(rng, 64)
     given = np.asarray(rng.random((64, 3)) < 0.4)
     available = np.ones((64, 4), bool)
     available[0, 1:3] = given[0, :2] = False  # so that every row has the first and the last feature only
     seen = np.column_stack([np.ones((64, 1), bool), given]) | [True, False, False, True]
     x = np.where(seen, np.asarray(table.x), 1 - np.asarray(table.x))
-    tables = (Table(table.x, table.y, available), Table(x, 1 - np.asarray(table.y), available, n_classes=2))
+    tables = (Table(table.x, table.y, available), Table(x, table.y, available, n_classes=2))
     found = [model_predictions(jr.key(2), TARGET, each, np.arange(64), given, restorer) for each in tables]
     assert (found[0].probabilities == found[1].probabilities).all()
-    assert (found[0].y == 1 - found[1].y).all()
+    assert (found[0].y == np.asarray(table.y)).all()
 
 
 def test_a_resumed_policy_ends_where_it_would_have_ended() -> None:
@@ -120,7 +118,7 @@ def test_a_resumed_policy_ends_where_it_would_have_ended() -> None:
 def test_completed_rows_keep_what_is_known_and_are_drawn_from_donors() -> None:
     # Donors are all alike, so a completed row is the row itself with the donors' values in its gaps.
     donors = Table(np.tile([1.0, 1.0, 0.0, 1.0], (10, 1)), np.zeros(10, int), n_classes=2)
-    restorer = label_free(fit_hotdeck(jr.key(0), PROBLEM, donors))
+    restorer = fit_hotdeck(jr.key(0), PROBLEM, donors)
     table = draw(np.random.default_rng(7), 40)
     available = np.ones((40, 4), bool)
     available[0, 1:] = False  # so that every row has the first feature only

@@ -1,7 +1,16 @@
 """Padding rows to round numbers, so that tables of similar sizes share one compiled program."""
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Int
+
+
+class Block(NamedTuple):
+    """Some rows of a table; the first `size` places are theirs, the others pad the block."""
+
+    places: Int[np.ndarray, " padded"]
+    size: int
 
 
 def round_up(n: int, *, digits: int = 1) -> int:
@@ -22,3 +31,22 @@ def padded_rows(n_rows: int, size: int) -> Int[np.ndarray, " size"]:
     Take these rows of a table to pad it; drop what was computed for those beyond `n_rows`.
     """
     return np.resize(np.arange(n_rows), size)
+
+
+def row_blocks(n_rows: int, at_once: int) -> list[Block]:
+    """Split rows into blocks of `at_once`; a table of fewer rows is one block, padded to a power of two.
+
+    Examples
+    --------
+    >>> [(block.places.tolist(), block.size) for block in row_blocks(5, 4)]
+    [([0, 1, 2, 3], 4), ([4, 4, 4, 4], 1)]
+    """
+    length = min(at_once, round_up(n_rows)) if n_rows < at_once else at_once
+    starts = range(0, n_rows, length)
+    return [
+        Block(
+            start + np.where(np.arange(length) < n_rows - start, np.arange(length), 0),
+            min(length, n_rows - start),
+        )
+        for start in starts
+    ]

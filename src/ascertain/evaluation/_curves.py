@@ -12,7 +12,7 @@ from jaxtyping import Float, PRNGKeyArray
 from ascertain import methods
 from ascertain._core.checks import check_numbers
 from ascertain.errors import InputError
-from ascertain.evaluation._rollouts import MAX_ROWS, Rollouts, may_stop, roll_out, sample_rows, soft_rollouts
+from ascertain.evaluation._rollouts import Rollouts, may_stop, roll_out, sample_rows, soft_rollouts
 from ascertain.evaluation._scores import score_table
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
@@ -32,7 +32,7 @@ def evaluate(
     protocol: Protocol = PAPER,
     budgets: Sequence[float] | None = None,
     key: PRNGKeyArray | None = None,
-    max_rows: int | None = MAX_ROWS,
+    max_rows: int | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Score a policy at one or more hard budgets.
@@ -83,7 +83,7 @@ def evaluate_soft(
     *,
     thresholds: Sequence[float] | None = None,
     key: PRNGKeyArray | None = None,
-    max_rows: int | None = MAX_ROWS,
+    max_rows: int | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Score a policy that decides itself when to stop, without a hard budget.

@@ -7,11 +7,13 @@ Two estimates are made of every score:
 - `ipw`, inverse propensity weighting, uses the rows with complete rollouts and weights them by the inverse
   probability of that, a product over their choices.
 - `dr`, a doubly robust form, also uses the other rows: rollouts continue from every step in rows that an
-  outcome model completes without seeing the label, and the weights correct the model's errors.
+  outcome model completes, and the weights correct the model's errors.
 
-Both assume that whether a row has what is chosen depends only on what is known of it: features that every row
-has, what was acquired before, and the class (who is ill is tested more). Where it also depends on values that
-nobody measured (MNAR), the estimates are biased, and the intervals do not show it.
+All rows are followed. Both assume that whether a row has what is chosen depends only on what is known of it:
+features that every row has, what was acquired before, and the class (who is ill is tested more). Where it
+also depends on values that nobody measured (MNAR), the estimates are biased, and intervals do not show it.
+Where no row of a class has what the policy asks for, nothing in the data says what would follow, and there is
+no estimate.
 """
 
 from collections.abc import Sequence
@@ -20,30 +22,36 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 import pandas as pd
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Int, PRNGKeyArray
 
 from ascertain._core.checks import check_count, is_real
 from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
-from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.evaluation._futures import MOST_FUTURES, Futures, doubly_robust_predictions
+from ascertain.evaluation._intervals import (
+    WeightedPredictions,
+    bootstrap_intervals,
+    intervals,
+    within_range,
+)
 from ascertain.evaluation._partial_rollouts import (
     ImportanceWeights,
     PartialRollouts,
+    SupportGap,
     Target,
     complete_predictions,
-    doubly_robust_predictions,
     importance_weights,
     roll_out_partially,
 )
 from ascertain.evaluation._propensity import assign_folds
-from ascertain.evaluation._rollouts import MAX_ROWS, most_steps, sample_rows
+from ascertain.evaluation._rollouts import most_steps, sample_rows
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.restoration import Restorer, label_free
+from ascertain.restoration import Restorer
 
-LEAST_EFFECTIVE_ROWS = 30
+LEAST_EFFECTIVE_ROWS = 30  # of all rows, for an estimate; of each class, for one without a warning
 METRICS = (
     *("accuracy", "f1", "auroc", "auprc", "log_loss", "brier", "ece"),
     *("mean_cost", "mean_acquisitions", "forced_stop_rate"),
@@ -64,11 +72,12 @@ def evaluate_incomplete(
     protocol: Protocol = PAPER,
     budgets: Sequence[float] | None = None,
     draws: int = 8,
-    resamples: int = 1000,
+    futures: int = MOST_FUTURES,
+    resamples: int = 0,
     level: float = 0.95,
     clip: float = 0.02,
     key: PRNGKeyArray | None = None,
-    max_rows: int | None = MAX_ROWS,
+    max_rows: int | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Estimate from rows with missing values how a policy would score if every action could be bought.
@@ -80,15 +89,19 @@ def evaluate_incomplete(
     table
         Test rows with missing values. A feature that no action reveals counts as 0 where a row lacks it.
     restorer
-        The outcome model: draws missing values; fitted to other rows. Without one there is no `dr`.
+        The outcome model: draws missing values, given the class; fitted to other rows. Without one there is
+        no `dr`.
     draws
-        How many draws complete a row from each step of its rollout.
+        How many draws complete a row from each step of its rollout, at most.
+    futures
+        The most draws at one budget. Where there are more rows and steps than that, draws are made in a
+        sample of the rows, which has as many of each class as there are or fit in; all rows are followed.
     resamples
-        How many bootstrap resamples make the intervals; 0: no intervals (NaN). Propensities are not fitted
-        again to each; that they were estimated is accounted for by regression (see
-        `ascertain.evaluation._intervals`).
+        0: intervals come from influence functions, which takes little time. Else they are percentile
+        intervals of so many bootstrap resamples. Either way it is accounted for that propensities were
+        estimated (see `ascertain.evaluation._intervals`).
     level
-        The share of the resamples' scores that an interval holds.
+        How often an interval should hold the truth.
     clip
         The least propensity; a smaller one counts as this one. This bounds the weights, at the price of bias
         where smaller ones are true.
@@ -101,21 +114,22 @@ def evaluate_incomplete(
     -------
     estimates
         One row per budget, estimator and metric (those of `evaluate`): `budget`, `estimator`, `metric`,
-        `estimate`, and the bootstrap percentile interval from `low` to `high`; `effective_rows`, the
-        effective sample size of the `followed_rows` with complete rollouts, of `n_rows`; and `reason`, empty
-        unless there are fewer than 30 effective rows and so no estimate (NaN). If there are too few at every
-        budget, an `InputError` is raised.
+        `estimate`, and its interval from `low` to `high`; `effective_rows`, the effective sample size of the
+        `followed_rows` with complete rollouts, of `n_rows`; the same of the class that has least of it,
+        `rarest_effective_rows` of `rarest_rows`; `drawn_rows`, in how many rows futures were drawn (`dr`);
+        `warning`, empty unless a class has fewer than 30 effective rows; and `reason`, empty unless there is
+        no estimate (NaN), because there are fewer than 30 effective rows, or because no row of a class has
+        what the policy asks for. If there is none at any budget, an `InputError` is raised.
     """
     problem.check(table)
     amounts = check_budgets(problem, budgets).tolist()
     check_count("draws", draws, least=1)
-    if resamples != 0:
-        check_count("resamples", resamples, least=2)
+    check_count("futures", futures, least=1)
+    check_count("resamples", resamples, least=0)
     level, clip = _check_share("level", level), _check_share("clip", clip)
     estimators = ("ipw",) if restorer is None else ("ipw", "dr")
-    model = None if restorer is None else label_free(restorer)
     rows, n_steps = sample_rows(table, max_rows, seed), most_steps(problem, amounts)
-    fold = assign_folds(len(rows.y), seed)
+    fold, y = assign_folds(len(rows.y), seed), np.asarray(rows.y)
     key = jr.key(seed) if key is None else key
     records = []
     for budget in amounts:
@@ -123,32 +137,57 @@ def evaluate_incomplete(
         target = Target(policy.at(limited.budget), limited, predictor, protocol, n_steps)
         rollouts = roll_out_partially(key, target, rows)
         weights = importance_weights(rollouts, limited, rows, fold, clip)
-        facts = _support(budget, rollouts, weights)
+        facts = _support(problem, budget, rollouts, weights, y)
         samples: dict[str, WeightedPredictions] = {}
+        drawn = {"ipw": 0, "dr": 0}
         if not facts["reason"]:
             samples["ipw"] = complete = complete_predictions(target, rows, rollouts, weights)
-            if model is not None:
+            if restorer is not None:
+                rng = np.random.default_rng(seed)
+                chosen = Futures.chosen(weights, y, draws=draws, most=futures, rng=rng)
                 samples["dr"] = doubly_robust_predictions(
-                    jr.fold_in(key, 1), target, rows, rollouts, weights, model, draws, complete
+                    jr.fold_in(key, 1), target, rows, rollouts, chosen, restorer, complete
                 )
+                drawn["dr"] = len(np.unique(chosen.row))
         for estimator in estimators:
-            estimate = low = high = dict.fromkeys(METRICS, np.nan)
-            if (sample := samples.get(estimator)) is not None:
-                estimate = sample.scores()
-                low, high = bootstrap_intervals(
-                    sample, len(fold), weights.residuals, resamples=resamples, level=level, seed=seed
-                )
-            for metric in METRICS:
-                scores = {"estimate": estimate[metric], "low": low[metric], "high": high[metric]}
-                records.append({"budget": budget, "estimator": estimator, "metric": metric} | scores | facts)
+            numbers = _numbers(samples.get(estimator), weights, level, resamples, seed)
+            more = facts | {"drawn_rows": drawn[estimator]}
+            named = {"budget": budget, "estimator": estimator}
+            records += [named | {"metric": metric} | numbers[metric] | more for metric in METRICS]
     found = pd.DataFrame(records)
     if (found["reason"] != "").all():
         reasons = "; ".join(found["reason"].unique())
         raise TooFewRowsError(
-            f"{reasons}. An estimate needs {LEAST_EFFECTIVE_ROWS} effective rows: give more test rows, or a "
-            "smaller budget, with which the policy can be followed further"
+            f"{reasons}. An estimate needs {LEAST_EFFECTIVE_ROWS} effective rows, and some of every class "
+            "with what the policy asks for: give more test rows, or a smaller budget, with which the policy "
+            "can be followed further"
         )
     return found
+
+
+def _numbers(
+    sample: WeightedPredictions | None, weights: ImportanceWeights, level: float, resamples: int, seed: int
+) -> dict[str, dict[str, float]]:
+    """Every metric's estimate and interval, within what it can be; NaN without a sample."""
+    if sample is None:
+        return {metric: dict.fromkeys(("estimate", "low", "high"), np.nan) for metric in METRICS}
+    estimate, n_rows, residuals = sample.scores(), len(weights.cumulative), weights.residuals
+    if resamples:
+        ends = bootstrap_intervals(sample, n_rows, residuals, resamples=resamples, level=level, seed=seed)
+    else:
+        ends = intervals(sample, estimate, n_rows, residuals, level=level)
+    named = dict(zip(("estimate", "low", "high"), (estimate, *ends), strict=True))
+    return {
+        metric: {name: within_range(metric, each[metric]) for name, each in named.items()}
+        for metric in METRICS
+    }
+
+
+def warn_of_few(effective: float) -> str:
+    """What to say beside a number that rests on so many effective rows of the class that has least."""
+    if effective >= LEAST_EFFECTIVE_ROWS:
+        return ""
+    return f"rests on {effective:.0f} effective rows of the rarest class, fewer than {LEAST_EFFECTIVE_ROWS}"
 
 
 def _check_share(what: str, value: float) -> float:
@@ -157,17 +196,42 @@ def _check_share(what: str, value: float) -> float:
     return float(value)
 
 
-def _support(budget: float, rollouts: PartialRollouts, weights: ImportanceWeights) -> dict[str, Any]:
-    """Compute the effective sample size at a budget, with the reason if it does not allow for an estimate."""
+def _support(
+    problem: Problem,
+    budget: float,
+    rollouts: PartialRollouts,
+    weights: ImportanceWeights,
+    y: Int[np.ndarray, " rows"],
+) -> dict[str, Any]:
+    """Compute effective sample sizes at a budget, with the reason if they do not allow for an estimate."""
     n_rows, n_complete = len(rollouts.complete), int(rollouts.complete.sum())
-    effective = weights.effective_rows
-    reason = (
-        f"at budget {budget:g}, {n_complete} of {n_rows} rows could be followed to the end, an effective "
-        f"sample size of {effective:.1f} rows"
-    )
+    effective, by_class = weights.effective_rows, weights.effective_rows_of(y)
+    rarest, sizes = int(by_class.argmin()), np.bincount(y)
+    reason = ""
+    if effective < LEAST_EFFECTIVE_ROWS:
+        reason = (
+            f"at budget {budget:g}, {n_complete} of {n_rows} rows could be followed to the end, an effective "
+            f"sample size of {effective:.1f} rows"
+        )
+    elif weights.gaps:
+        reason = f"at budget {budget:g}, {_gap_text(problem, weights.gaps[0])}"
     return {
         "effective_rows": effective,
         "followed_rows": n_complete,
         "n_rows": n_rows,
-        "reason": "" if effective >= LEAST_EFFECTIVE_ROWS else reason,
+        "rarest_effective_rows": float(by_class[rarest]),
+        "rarest_rows": int(sizes[sizes > 0][rarest]),
+        "warning": "" if reason else warn_of_few(float(by_class[rarest])),
+        "reason": reason,
     }
+
+
+def _gap_text(problem: Problem, gap: SupportGap) -> str:
+    action, label = (
+        repr(names[number]) if names else str(number)
+        for names, number in ((problem.action_names, gap.action), (problem.class_names, gap.label))
+    )
+    return (
+        f"hardly any row of class {label} has {action}, for which the policy asks in {gap.rows} of them: "
+        "what it would do there cannot be seen in these rows"
+    )

@@ -1,20 +1,29 @@
-"""Bootstrap intervals of scores that are estimated from weighted predictions.
+"""Intervals of scores that are estimated from weighted predictions, by influence functions or a bootstrap.
 
-Rows are resampled and keep their weights, although these are inverse propensities that were fitted to the
-same rows. Estimated propensities make a weighted estimate less variable than known ones: its influence
-function is the residual of a projection onto the score functions of the propensity model (Robins, Rotnitzky &
-Zhao, 1995; Hirano, Imbens & Ridder, 2003; Lunceford & Davidian, 2004). These have mean zero where the model
-was fitted, but not in a resample. So what a linear regression on their resampled sums explains of the
-resampled scores is removed; without that, intervals would be too wide.
+Weights are inverse propensities that were fitted to the same rows. Estimated propensities make a weighted
+estimate less variable than known ones: its influence function is the residual of a projection onto the score
+functions of the propensity model (Robins, Rotnitzky & Zhao, 1995; Hirano, Imbens & Ridder, 2003; Lunceford &
+Davidian, 2004). So what a linear regression on these explains is removed; without that, intervals would be
+too wide. In a bootstrap, rows keep their weights, and the regression is on the resampled sums.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import expit, logit
+from scipy.stats import norm
 
-from ascertain.metrics import rankings_from_sums, scores_from_sums, weighted_sum
+from ascertain.evaluation._influence import influences
+from ascertain.metrics import rankings_from_sums, scores_from_sums, sum_once, weighted_sum
 
+# Where estimates must lie; those of negative weights may not.
+_RANGES = {
+    **dict.fromkeys(("accuracy", "f1", "auroc", "auprc", "ece", "forced_stop_rate"), (0.0, 1.0)),
+    "brier": (0.0, 2.0),
+}
+_ABOVE_ZERO = (0.0, np.inf)
+_RANKINGS = ("auroc", "auprc")
 _THRESHOLDS = 512  # of rankings in resamples
 _COUNTS_AT_ONCE = 2**23  # of rows in resamples, held in memory
 _RESAMPLES_PER_REGRESSOR = 20
@@ -37,9 +46,19 @@ class WeightedPredictions(NamedTuple):
 
     def scores(self) -> dict[str, float]:
         """Compute the scores of `ascertain.metrics.measure`, and the means of the amounts."""
-        total = weighted_sum(self.weight, self.row, np.ones((1, self.row.max() + 1)))
-        found = scores_from_sums(self.probabilities.astype(float), self.y, total, self.amounts)
+        found = scores_from_sums(
+            self.probabilities.astype(float), self.y, sum_once(self.weight), self.amounts
+        )
         return {name: float(score[0]) for name, score in found.items()}
+
+    def effective_rows(self, n_classes: int) -> Float[np.ndarray, " classes"]:
+        """The effective sample size of each class (Kish, 1965), from what each row weighs altogether."""
+        n_rows = self.row.max() + 1
+        weight = np.bincount(self.row, self.weight, minlength=n_rows)
+        label = np.zeros(n_rows, int)
+        label[self.row] = self.y
+        total, squares = (np.bincount(label, each, minlength=n_classes) for each in (weight, weight**2))
+        return np.square(np.maximum(total, 0.0)) / np.where(squares > 0, squares, 1.0)
 
     def resampled_scores(
         self, counts: Float[np.ndarray, "resamples rows"]
@@ -51,11 +70,84 @@ class WeightedPredictions(NamedTuple):
         p = self.probabilities.astype(float)
         total = weighted_sum(self.weight, self.row, counts)
         found = scores_from_sums(p, self.y, total, self.amounts, n_thresholds=_THRESHOLDS)
-        once = weighted_sum(self.weight, self.row, np.ones((1, counts.shape[1])))
         exact = self.scores()
-        for name, rough in rankings_from_sums(p, self.y, once, _THRESHOLDS).items():
+        for name, rough in rankings_from_sums(p, self.y, sum_once(self.weight), _THRESHOLDS).items():
             found[name] = found[name] + (exact[name] - rough)
         return found
+
+
+def within_range(metric: str, value: float) -> float:
+    """An estimate, moved to the nearest value that its metric can have."""
+    return float(np.clip(value, *_RANGES.get(metric, _ABOVE_ZERO)))
+
+
+def intervals(
+    predictions: WeightedPredictions,
+    scores: dict[str, float],
+    n_rows: int,
+    residuals: Float[np.ndarray, "rows models"] | None = None,
+    *,
+    level: float,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Compute both ends of an interval of every score from its standard error.
+
+    Shares, such as AUROC, have their interval on the logit scale, so that it stays between 0 and 1. Where all
+    rows agree the standard error would be 0; it is at least half a row in all that there are, of the rarest
+    class for rankings.
+
+    Parameters
+    ----------
+    predictions, scores
+        The weighted predictions and their scores.
+    n_rows
+        The number of rows, with and without predictions.
+    residuals
+        The score functions of the fitted propensities, a column for each model: for a logistic regression
+        with an intercept, whether the action was available less its propensity.
+    level
+        How often the interval should hold the truth.
+    """
+    moved = influences(predictions, scores, n_rows)
+    values = _unexplained(np.stack(list(moved.values()), axis=1), residuals)
+    error = dict(zip(moved, np.sqrt(np.square(values).sum(axis=0)).tolist(), strict=True))
+    effective = predictions.effective_rows(predictions.probabilities.shape[1])
+    present = effective[effective > 0]
+    z = float(norm.ppf((1 + level) / 2))
+    low, high = {}, {}
+    for name, score in scores.items():
+        rows = present.min() if name in _RANKINGS and len(present) else present.sum()
+        low[name], high[name] = _ends(name, score, error[name], rows, z)
+    return low, high
+
+
+def _ends(metric: str, score: float, error: float, rows: float, z: float) -> tuple[float, float]:
+    """Both ends of one interval, which holds the score itself as far as that is possible."""
+    if not np.isfinite(score):  # no ranking: all rows are of one class
+        return np.nan, np.nan
+    lowest, highest = _RANGES.get(metric, _ABOVE_ZERO)
+    inside = within_range(metric, score)
+    if (lowest, highest) != (0.0, 1.0):
+        return max(lowest, score - z * error), min(highest, score + z * error)
+    error = min(0.5, max(error, 1 / (2 * rows + 2)))
+    middle = float(np.clip(score, error, 1 - error))
+    width = z * error / (middle * (1 - middle))
+    ends = expit(logit(middle) + width * np.array([-1.0, 1.0]))
+    return min(float(ends[0]), inside), max(float(ends[1]), inside)
+
+
+def _unexplained(
+    values: Float[np.ndarray, "rows scores"], residuals: Float[np.ndarray, "rows models"] | None
+) -> Float[np.ndarray, "rows scores"]:
+    """Remove what a linear regression on the residuals explains; degrees of freedom are corrected."""
+    n_rows = len(values)
+    used = np.zeros((n_rows, 0)) if residuals is None else residuals
+    if not 0 < used.shape[1] < n_rows / 2:
+        return values * np.sqrt(n_rows / max(1, n_rows - 1))
+    gram = used.T @ used
+    left = values - used @ np.linalg.lstsq(gram, used.T @ values, rcond=None)[0]
+    freedom = n_rows - 1 - np.linalg.matrix_rank(gram)
+    unexplained: np.ndarray = left * np.sqrt(n_rows / freedom)
+    return unexplained
 
 
 def bootstrap_intervals(

@@ -158,9 +158,10 @@ def fit_logistic(
 
 def _covariates(choices: Choices) -> Float[np.ndarray, "choices covariates"]:
     """Standardise observed values (0 where not observed) and indicators of acquisitions and classes."""
-    observed = choices.observed.astype(float)
+    seen = choices.observed.any(axis=0)
+    observed, x = choices.observed[:, seen].astype(float), choices.x[:, seen]
     count = np.maximum(observed.sum(axis=0), 1)
-    centred = observed * (choices.x - (observed * choices.x).sum(axis=0) / count)
+    centred = observed * (x - (observed * x).sum(axis=0) / count)
     values = centred / _nonzero(np.sqrt((centred**2).sum(axis=0) / count))
     of_class = choices.y[:, None] == np.unique(choices.y)[1:]
     indicators = np.concatenate([choices.acquired, of_class], axis=1)

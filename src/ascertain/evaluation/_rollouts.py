@@ -20,7 +20,8 @@ from ascertain.policy import Policy
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 
-MAX_ROWS = 4096
+MAX_ROWS = 4096  # that studies score
+ROWS_AT_ONCE = 4096  # that are rolled out in one program
 
 
 class Rollouts(NamedTuple):
@@ -41,17 +42,30 @@ def roll_out(
     *,
     protocol: Protocol = PAPER,
 ) -> Rollouts:
-    """Roll out a policy at every budget, in one compiled program; see `ascertain.evaluate`."""
-    return _budget_rollouts(
-        key,
-        policy,
-        problem.without_names(),
-        table,
-        jnp.asarray(budgets, jnp.float32),
-        protocol=protocol,
-        n_steps=most_steps(problem, budgets),
-        separate=needs_separate_rollouts(problem, protocol),
-    )
+    """Roll out a policy at every budget, many rows at once in one program; see `ascertain.evaluate`."""
+    amounts, plain = jnp.asarray(budgets, jnp.float32), problem.without_names()
+    n_rows, parts, sizes = len(table.y), [], []
+    for number, start in enumerate(range(0, n_rows, ROWS_AT_ONCE)):
+        whole = n_rows <= ROWS_AT_ONCE
+        part = table if whole else table.take(jnp.arange(start, min(start + ROWS_AT_ONCE, n_rows)))
+        found = _budget_rollouts(
+            jr.fold_in(key, number) if number else key,
+            policy,
+            plain,
+            part,
+            amounts,
+            protocol=protocol,
+            n_steps=most_steps(problem, budgets),
+            separate=needs_separate_rollouts(problem, protocol),
+        )
+        parts.append(found)
+        sizes.append(len(part.y))
+    if len(parts) == 1:
+        return parts[0]
+    acquired, spent, forced, shares = zip(*parts, strict=True)
+    frequencies = sum(share * (size / n_rows) for share, size in zip(shares, sizes, strict=True))
+    together = (jnp.concatenate(each, axis=1) for each in (acquired, spent, forced))
+    return Rollouts(*together, jnp.asarray(frequencies))
 
 
 def budget_episodes(

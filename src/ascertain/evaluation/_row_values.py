@@ -15,13 +15,13 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from ascertain._core.checks import check_count
 from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
+from ascertain.evaluation._futures import MOST_FUTURES, Futures, doubly_robust_predictions
 from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.evaluation._partial_rollouts import (
     PartialRollouts,
     Target,
     common_importance_weights,
     complete_predictions,
-    doubly_robust_predictions,
     roll_out_partially,
 )
 from ascertain.evaluation._propensity import assign_folds
@@ -31,7 +31,7 @@ from ascertain.predictors._masked_mlp import Predictor
 from ascertain.predictors._predictions import predict_sets
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.restoration import Restorer, label_free
+from ascertain.restoration import Restorer
 
 ENOUGH_ROWS = 100  # effective ones
 
@@ -83,8 +83,8 @@ def row_values(
     if not policies:
         raise InputError("there is no policy to compare")
     amounts = sorted(check_budgets(problem, budgets).tolist(), reverse=True)
-    model, n_steps, key = label_free(restorer), most_steps(problem, amounts), jr.key(seed)
-    fold = assign_folds(len(table.y), seed)
+    n_steps, key = most_steps(problem, amounts), jr.key(seed)
+    fold, y = assign_folds(len(table.y), seed), np.asarray(table.y)
     for budget in amounts:
         limited = problem.without_names().at(budget)
         targets = [
@@ -93,13 +93,15 @@ def row_values(
         rollouts = [roll_out_partially(key, target, table) for target in targets]
         weights = common_importance_weights(rollouts, limited, table, fold, clip)
         effective = min(each.effective_rows for each in weights)
-        if effective < enough or _all_alike(rollouts):
+        if effective < enough or any(each.gaps for each in weights) or _all_alike(rollouts):
             continue
         values = []
         for target, rolled, weight in zip(targets, rollouts, weights, strict=True):
             complete = complete_predictions(target, table, rolled, weight)
+            rng = np.random.default_rng(seed)
+            futures = Futures.chosen(weight, y, draws=draws, most=MOST_FUTURES, rng=rng)
             sample = doubly_robust_predictions(
-                jr.fold_in(key, 1), target, table, rolled, weight, model, draws, complete
+                jr.fold_in(key, 1), target, table, rolled, futures, restorer, complete
             )
             values.append(_by_row(sample, len(fold)))
         return RowValues(np.stack(values), "dr", budget, effective)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.checks import check_count
+from ascertain._core.sampling import stratified_rows
 from ascertain.problem import Problem, Table
 from ascertain.registry import NoSettings
 from ascertain.restoration._impute import MeanFill, fit_mean
@@ -47,6 +48,15 @@ class HotDeck(eqx.Module):
         one_class = jnp.zeros_like(self.donors.y)
         free: HotDeck = eqx.tree_at(lambda deck: deck.donors.y, self, one_class)
         return free
+
+    def thinned(self, most: int, seed: int = 0) -> "HotDeck":
+        """A deck of at most so many donors, all of a rare class and as many of each other; it is quicker."""
+        y = np.asarray(self.donors.y)
+        if len(y) <= most:
+            return self
+        kept = stratified_rows(y, most, np.random.default_rng(seed))
+        thinned: HotDeck = eqx.tree_at(lambda deck: deck.donors, self, self.donors.take(jnp.asarray(kept)))
+        return thinned
 
     def _readable(self) -> Bool[Array, "donors actions"]:
         return self.problem.readable(self.donors.available)
