@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ascertain import load
 from ascertain.datasets._export import TARGET, export
-from ascertain.evaluation._intervals import WeightedPredictions, bootstrap_intervals
+from ascertain.evaluation._intervals import WeightedPredictions, intervals
 from ascertain.practice.comparison._held_out import HeldOut, hold_out
 from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,
@@ -30,7 +30,6 @@ from ascertain.practice.comparison._leaderboard import (
     Leaderboard,
     compare,
 )
-from ascertain.practice.comparison._scoring import RESAMPLES
 from ascertain.problem import Table
 from ascertain.tables._reading import read_user_table
 
@@ -77,7 +76,7 @@ def boosting(data: HeldOut) -> list[str]:
         amounts={"mean_cost": on_file @ data.prices},
     )
     found = sample.scores()
-    low, high = bootstrap_intervals(sample, n_rows, resamples=RESAMPLES, level=0.95, seed=0)
+    low, high = intervals(sample, found, n_rows, level=0.95)
     scores = [_score(found[name], low[name], high[name]) for name in METRICS]
     return ["boosting, all on file", f"{found['mean_cost']:.3g}", *scores, f"{n_rows}", f"{seconds:.0f}"]
 

@@ -68,5 +68,5 @@ def fitted() -> tuple[HeldOut, Leaderboard, tuple[str, ...]]:
     """Fit once for all tests; also return what `on_stage` was called with."""
     data = held_out(user_table())
     shown: list[str] = []
-    board = compare(data, CANDIDATES, restorer="hotdeck", effort="low", resamples=100, on_stage=shown.append)
+    board = compare(data, CANDIDATES, restorer="hotdeck", effort="low", on_stage=shown.append)
     return data, board, tuple(shown)

@@ -67,7 +67,7 @@ def _check_page(page: str, table: Path) -> None:
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
     assert str(table.parent) not in page  # a page that is passed on does not tell how a disk is laid out
     for title in (
-        "Result: fixed panel restricted",
+        "Result: same panel for everybody (static route, restricted)",
         "What it does first",
         "Calibration",
         "Where it comes from",
@@ -171,7 +171,9 @@ def test_auto_is_explained_on_the_terminal_and_on_the_page(
     shown, told = (" ".join(each.split()) for each in capsys.readouterr())
     assert "The restorers that auto can choose keep training rows" in told
     model = AcquisitionClassifier.load(out)
-    assert f"Treatment of the holes: fixed panel auto ({model.treatment_})" in shown
+    assert (
+        f"Treatment of the holes: same panel for everybody (static route, auto: {model.treatment_})" in shown
+    )
     assert f"{model.treatment_} was chosen:" in shown
     page = html.unescape((out / "report.html").read_text())
     assert "Treatments of the holes, by method" in page
@@ -191,7 +193,13 @@ def test_the_default_set_learns_from_rows_with_holes(
         holes.to_csv(temporary, index=False)
     assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), "--effort", "low") == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for name in ("GDFS restored", "GDFS restricted", "DIME restored", "fixed panel"):
+    for name in (
+        "(GDFS, restored)",
+        "(GDFS, restricted)",
+        "(DIME, restored)",
+        "same panel for everybody",
+        "random order",
+    ):
         assert name in shown
     assert "interval, doubly robust estimate), the highest of all" in shown
     page = (tmp_path / "model" / "report.html").read_text()

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from ascertain import AFABENCH, PAPER, InputError, Problem, Protocol, Table, evaluate
 from ascertain.acquisition import Episodes, acquire
 from ascertain.evaluation._rollouts import (
+    ROWS_AT_ONCE,
     Rollouts,
     budget_rollouts,
     needs_separate_rollouts,
+    roll_out,
+    sample_by_class,
     sample_rows,
 )
 from ascertain.evaluation._scores import score_table
@@ -129,3 +132,33 @@ def test_stacked_replicates_are_evaluated_as_each_alone() -> None:
         alone = evaluate(policies[number], GROUPED, table, predictors[number], budgets=budgets)
         pd.testing.assert_frame_equal(together, alone.drop(columns="budget"), rtol=1e-5)
     assert len({float(rollouts.spent[number].sum()) for number in range(3)}) > 1
+
+
+def test_a_sample_by_class_has_all_rows_of_a_rare_class_and_keeps_means() -> None:
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1, 2], [4000, 30, 970])
+    table = Table(rng.normal(size=(5000, 2)) + y[:, None], y)
+    drawn, weight = sample_by_class(table, 300, seed=0)
+    assert np.bincount(np.asarray(drawn.y)).tolist() == [135, 30, 135]
+    assert weight.mean() == pytest.approx(1.0)
+    shares = np.bincount(np.asarray(drawn.y), weight) / 300
+    assert shares == pytest.approx(np.bincount(y) / 5000)
+    same, equal = sample_by_class(table, 5000, seed=0)
+    assert same is table
+    assert (equal == 1).all()
+
+
+def test_many_rows_are_rolled_out_in_blocks_as_they_would_be_at_once() -> None:
+    n_rows = 2 * ROWS_AT_ONCE + 100
+    rng = np.random.default_rng(2)
+    table = Table(rng.normal(size=(n_rows, 4)), rng.integers(0, 2, n_rows))
+    policy = Ordered(jnp.asarray([-INF, 1.0, 3.0, 2.0], jnp.float32))
+    at_once = budget_rollouts(
+        *(jr.key(0), policy, GROUPED, table, jnp.asarray([2.0])), protocol=PAPER, n_steps=2, separate=False
+    )
+    in_blocks = roll_out(jr.key(0), policy, GROUPED, table, [2.0])
+    for name in ("acquired", "spent", "forced_stop"):
+        np.testing.assert_array_equal(getattr(in_blocks, name), getattr(at_once, name))
+    np.testing.assert_allclose(
+        in_blocks.frequencies, at_once.frequencies[:, : in_blocks.frequencies.shape[1]], rtol=1e-5
+    )

@@ -81,12 +81,12 @@ def fit(
     of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
     """
     from ascertain.practice.comparison._held_out import hold_out
-    from ascertain.practice.comparison._leaderboard import check_candidates, compare, stages
+    from ascertain.practice.comparison._leaderboard import check_candidates, compare, stages, with_floor
     from ascertain.practice.comparison._report import report_fit
     from ascertain.reporting._text import file_hash
 
     check_folder(out, force=force)
-    candidates = _candidates(method, state, treatment)
+    candidates = with_floor(_candidates(method, state, treatment))
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
@@ -188,23 +188,30 @@ def _print_report(report: "FitReport", out: Path) -> None:
 
 
 def _print_leaderboard(board: "Leaderboard") -> None:
-    from ascertain.practice.comparison._summary import ESTIMATES, score_text
+    from ascertain.practice.comparison._summary import ESTIMATES, amount_text, score_text, support_text
 
     budget = board.budgets[-1]
-    printed = Table(
-        "", "AUROC, estimated", "AUROC, rows as they are", "mean cost", box=None, padding=(0, 2, 0, 0)
-    )
+    headers = ("", "sorted by: at least", "AUROC, estimated", "rows as they are", "cost", "effective rows")
+    printed = Table(*headers, box=None, padding=(0, 2, 0, 0))
     for fitted in board.candidates:
+        estimated, validated = fitted.score(budget, "dr"), fitted.validation_score(board.ranked_by or "dr")
         printed.add_row(
             f"{'[bold]' if fitted is board.best else ''}{escape(fitted.name)}",
-            score_text(fitted.score(budget, "dr")),
+            f"{validated.low:.3f}" if validated.exists else "-",
+            score_text(estimated),
             score_text(fitted.score(budget, "restricted")),
-            f"{fitted.score(budget, board.common_estimator, 'mean_cost').estimate:.3g}",
+            amount_text(fitted.score(budget, board.common_estimator, "mean_cost").estimate),
+            f"{'[yellow]' if estimated.warning else ''}{escape(support_text(estimated))}"
+            if estimated.exists
+            else "-",
         )
     console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]")
     console.print(printed)
     costs = ESTIMATES[board.common_estimator]
-    console.print(f"[dim]Estimated: if everything could be bought. Costs: {costs}.[/]\n")
+    console.print(
+        "[dim]Sorted by the lower end of the AUROC's interval on validation rows. Estimated: if everything "
+        f"could be bought. Effective rows: of all, and of the class with fewest. Costs: {costs}.[/]\n"
+    )
 
 
 def _print_treatments(board: "Leaderboard") -> None:

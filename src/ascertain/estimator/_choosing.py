@@ -22,7 +22,7 @@ from ascertain.evaluation._auto import (
     nothing_missing,
 )
 from ascertain.evaluation._propensity import availability_weights
-from ascertain.evaluation._rollouts import sample_rows
+from ascertain.evaluation._rollouts import sample_by_class, sample_rows
 from ascertain.evaluation._row_values import row_values
 from ascertain.problem import Table
 from ascertain.restoration import Restorer
@@ -73,8 +73,9 @@ def _restored(restoring: Restoring) -> Treated:
 
 def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
     predictor, (most_rows, draws) = shared.predictor, _ROWS_AND_DRAWS[shared.effort]
-    valid = sample_rows(shared.rows.validation, most_rows, shared.seed)
-    scores = _score_restorers(shared, valid)
+    validation = shared.rows.validation
+    scores = _score_restorers(shared, sample_rows(validation, most_rows, shared.seed))
+    valid, sampled = sample_by_class(validation, most_rows, shared.seed)
     dropped = {each for each, score in scores.items() if score.dropped}
     left = [each for each in _CANDIDATES[shared.effort] if _restored(each) not in dropped]
     treatments, problem = _treatments(choices, left), shared.problem
@@ -93,7 +94,7 @@ def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
         ),
     )
     # As in the predictor's loss and calibration: else its probabilities would not be the best ones.
-    weight = shared.weights[np.asarray(valid.y)]
+    weight = shared.weights[np.asarray(valid.y)] * sampled
     if shared.rows.weights is not None:
         weight = weight * shared.rows.weights[np.asarray(valid.ids)]
     values = found.values * (weight / weight.mean())

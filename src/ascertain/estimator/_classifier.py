@@ -281,13 +281,13 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         y: Any,
         budgets: Sequence[float] | None = None,
         *,
-        resamples: int = 1000,
+        resamples: int = 0,
         random_state: int = 0,
     ) -> pd.DataFrame:
         """Estimate how the policy scores at several budgets, on rows that it was not trained on.
 
-        Rows may have holes: then this estimates the scores that the policy would reach if everything could
-        be bought (see `ascertain.evaluate_incomplete`).
+        The policy is followed in every row. Rows may have holes: then this estimates the scores that the
+        policy would reach if everything could be bought (see `ascertain.evaluate_incomplete`).
 
         Parameters
         ----------
@@ -296,14 +296,16 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         budgets
             The budgets; by default five, from nothing to what the policy was trained for.
         resamples
-            Bootstrap resamples, for the intervals.
+            0: intervals from influence functions, which is quick; else bootstrap resamples for them.
         random_state
             The seed.
 
         Returns
         -------
         scores
-            One row for each budget, estimator and metric, with `estimate`, `low` and `high`.
+            One row for each budget, estimator and metric, with `estimate`, `low` and `high`; the number of
+            rows that each rests on, also of the rarest class (`effective_rows`, `rarest_effective_rows`);
+            and a `warning` where a class has fewer than 30 of them.
         """
         advisor = self._advisor()
         return evaluate_incomplete(

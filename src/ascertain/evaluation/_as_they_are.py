@@ -8,7 +8,7 @@ from jaxtyping import PRNGKeyArray
 
 from ascertain._core.padding import padded_rows, round_up
 from ascertain.evaluation._intervals import WeightedPredictions
-from ascertain.evaluation._rollouts import roll_out
+from ascertain.evaluation._rollouts import ROWS_AT_ONCE, roll_out
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.predictors._predictions import predict_sets
@@ -28,8 +28,9 @@ def predictions_as_they_are(
 ) -> list[WeightedPredictions]:
     """Predict for every row after its rollout, at each budget; all rows weigh the same."""
     n_rows = len(table.y)
-    # Repeated up to a power of two, so that tables of similar sizes share a compiled program.
-    rows = table.take(jnp.asarray(padded_rows(n_rows, round_up(n_rows))))
+    # Repeated up to a power of two or to whole blocks, so that tables share compiled programs.
+    size = round_up(n_rows) if n_rows <= ROWS_AT_ONCE else -(-n_rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
+    rows = table.take(jnp.asarray(padded_rows(n_rows, size)))
     reached = roll_out(key, policy, problem, rows, list(budgets), protocol=protocol)
     predicted = predict_sets(predictor, problem, rows, reached.acquired)
     probabilities, acquired, spent, forced = (

@@ -22,7 +22,7 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 import pandas as pd
-from jaxtyping import Int, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from ascertain._core.checks import check_count, is_real
 from ascertain.errors import InputError
@@ -115,8 +115,8 @@ def evaluate_incomplete(
     estimates
         One row per budget, estimator and metric (those of `evaluate`): `budget`, `estimator`, `metric`,
         `estimate`, and its interval from `low` to `high`; `effective_rows`, the effective sample size of the
-        `followed_rows` with complete rollouts, of `n_rows`; the same of the class that has least of it,
-        `rarest_effective_rows` of `rarest_rows`; `drawn_rows`, in how many rows futures were drawn (`dr`);
+        `followed_rows` with complete rollouts, of `n_rows`; the class that has least of it, `rarest_class`,
+        and its `rarest_effective_rows` of `rarest_rows`; `drawn_rows`, in how many rows futures were drawn;
         `warning`, empty unless a class has fewer than 30 effective rows; and `reason`, empty unless there is
         no estimate (NaN), because there are fewer than 30 effective rows, or because no row of a class has
         what the policy asks for. If there is none at any budget, an `InputError` is raised.
@@ -183,11 +183,24 @@ def _numbers(
     }
 
 
-def warn_of_few(effective: float) -> str:
-    """What to say beside a number that rests on so many effective rows of the class that has least."""
-    if effective >= LEAST_EFFECTIVE_ROWS:
-        return ""
-    return f"rests on {effective:.0f} effective rows of the rarest class, fewer than {LEAST_EFFECTIVE_ROWS}"
+def rarest_facts(
+    problem: Problem, y: Int[np.ndarray, " rows"], effective: Float[np.ndarray, " classes"]
+) -> dict[str, Any]:
+    """Which class has the fewest effective rows, how many, and what to say beside the number if they are few.
+
+    `effective` is of the classes that occur, in their order.
+    """
+    labels, sizes = np.unique(y, return_counts=True)
+    place = int(effective.argmin())
+    name = str(labels[place]) if problem.class_names is None else problem.class_names[labels[place]]
+    rows = float(effective[place])
+    few = f"rests on {rows:.0f} effective rows of class {name!r}, fewer than {LEAST_EFFECTIVE_ROWS}"
+    return {
+        "rarest_class": name,
+        "rarest_effective_rows": rows,
+        "rarest_rows": int(sizes[place]),
+        "warning": few if rows < LEAST_EFFECTIVE_ROWS else "",
+    }
 
 
 def _check_share(what: str, value: float) -> float:
@@ -205,8 +218,7 @@ def _support(
 ) -> dict[str, Any]:
     """Compute effective sample sizes at a budget, with the reason if they do not allow for an estimate."""
     n_rows, n_complete = len(rollouts.complete), int(rollouts.complete.sum())
-    effective, by_class = weights.effective_rows, weights.effective_rows_of(y)
-    rarest, sizes = int(by_class.argmin()), np.bincount(y)
+    effective = weights.effective_rows
     reason = ""
     if effective < LEAST_EFFECTIVE_ROWS:
         reason = (
@@ -219,9 +231,7 @@ def _support(
         "effective_rows": effective,
         "followed_rows": n_complete,
         "n_rows": n_rows,
-        "rarest_effective_rows": float(by_class[rarest]),
-        "rarest_rows": int(sizes[sizes > 0][rarest]),
-        "warning": "" if reason else warn_of_few(float(by_class[rarest])),
+        **rarest_facts(problem, y, weights.effective_rows_of(y)),
         "reason": reason,
     }
 

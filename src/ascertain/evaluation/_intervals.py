@@ -92,8 +92,8 @@ def intervals(
     """Compute both ends of an interval of every score from its standard error.
 
     Shares, such as AUROC, have their interval on the logit scale, so that it stays between 0 and 1. Where all
-    rows agree the standard error would be 0; it is at least half a row in all that there are, of the rarest
-    class for rankings.
+    rows agree the standard error would be 0; it is at least half a row in all that there are, or a quarter
+    of one of the rarest class for rankings, in which a row is compared with many.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def intervals(
     z = float(norm.ppf((1 + level) / 2))
     low, high = {}, {}
     for name, score in scores.items():
-        rows = present.min() if name in _RANKINGS and len(present) else present.sum()
+        rows = 2 * present.min(initial=np.inf) if name in _RANKINGS else present.sum()
         low[name], high[name] = _ends(name, score, error[name], rows, z)
     return low, high
 

@@ -16,7 +16,6 @@ from ascertain.restoration import Restorer
 
 _ESTIMATORS = ("auto", "dr", "ipw", "restricted")
 _DRAWS = 4
-_BETWEEN_0_AND_1 = ("accuracy", "f1", "auroc", "auprc", "ece")  # doubly robust estimates may lie outside
 
 
 def check_score_names(metric: str = "accuracy", estimator: str = "auto") -> None:
@@ -91,11 +90,7 @@ def _estimates(
         protocol=protocol,
         budgets=[budget],
         draws=_DRAWS,
-        resamples=0,
-        max_rows=None,
         seed=seed,
     )
     own = found[found["estimator"] == estimator]
-    estimates = dict(zip(own["metric"], own["estimate"].astype(float), strict=True))
-    bounded = {name: float(np.clip(estimates[name], 0.0, 1.0)) for name in _BETWEEN_0_AND_1}
-    return estimates | bounded
+    return dict(zip(own["metric"], own["estimate"].astype(float), strict=True))

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.checks import check_count
+from ascertain._core.sampling import stratified_rows
 from ascertain.acquisition import Episodes, acquire
 from ascertain.policy import Policy
 from ascertain.problem import Problem, Table
@@ -64,8 +65,8 @@ def roll_out(
         return parts[0]
     acquired, spent, forced, shares = zip(*parts, strict=True)
     frequencies = sum(share * (size / n_rows) for share, size in zip(shares, sizes, strict=True))
-    together = (jnp.concatenate(each, axis=1) for each in (acquired, spent, forced))
-    return Rollouts(*together, jnp.asarray(frequencies))
+    together = [jnp.concatenate(each, axis=1) for each in (acquired, spent, forced)]
+    return Rollouts._make([*together, jnp.asarray(frequencies)])
 
 
 def budget_episodes(
@@ -155,6 +156,20 @@ def sample_rows(table: Table, max_rows: int | None, seed: int) -> Table:
     if max_rows is None or n_rows <= check_count("max_rows", max_rows, least=1):
         return table
     return table.take(jnp.asarray(np.random.default_rng(seed).permutation(n_rows)[:max_rows]))
+
+
+def sample_by_class(table: Table, max_rows: int, seed: int) -> tuple[Table, Float[np.ndarray, " rows"]]:
+    """Draw as many rows of each class, or all of a rare one, with weights that make up for that.
+
+    Weights have mean 1, and are 1 where the table has not more than `max_rows`.
+    """
+    y = np.asarray(table.y)
+    if len(y) <= max_rows:
+        return table, np.ones(len(y))
+    drawn = stratified_rows(y, max_rows, np.random.default_rng(seed))
+    there, here = (np.bincount(each, minlength=table.n_classes) for each in (y, y[drawn]))
+    weight = (there / np.maximum(here, 1))[y[drawn]]
+    return table.take(jnp.asarray(drawn)), weight / weight.mean()
 
 
 def acquisition_frequencies(episodes: Episodes, n_actions: int) -> Float[Array, "steps actions"]:

@@ -78,7 +78,6 @@ def _incomplete_scores(cell: Job, materials: Materials, policy: Policy, predicto
             protocol=materials.protocol,
             budgets=budgets,
             key=key,
-            max_rows=None,
             seed=cell.seed,
         )
     except InputError:  # no budget has enough rows that support a whole rollout: there is no estimate

@@ -1,12 +1,14 @@
 """What is said about a comparison follows from its numbers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._leaderboard import FLOOR, Candidate, Leaderboard, rank, with_floor
 from ascertain.practice.comparison._report import _treatments
 from ascertain.practice.comparison._scoring import Score
-from ascertain.practice.comparison._summary import choice_sentences, score_text
+from ascertain.practice.comparison._summary import choice_sentences, score_text, support_text
 from tests.fitted import fitted
 
 from .test_leaderboard import chosen_automatically, fitted_candidate
@@ -17,7 +19,8 @@ def said(board: Leaderboard) -> str:
 
 
 def test_scores_come_with_intervals_or_with_the_reason_for_none() -> None:
-    assert score_text(Score(0.8, 0.75, 0.86, 40.0)) == "0.800 (0.750 to 0.860)"
+    assert score_text(Score(0.8, 0.75, 0.86, 40.0)) == "0.80 (0.75 to 0.86)"
+    assert score_text(Score(0.8, 0.783, 0.8204, 40.0)) == "0.800 (0.783 to 0.820)"
     assert score_text(Score(np.nan, np.nan, np.nan, 12.3)) == "too few rows (12)"
     assert score_text(Score(np.nan, np.nan, np.nan, np.nan)) == "too few rows"
 
@@ -58,7 +61,7 @@ def test_policies_that_cannot_be_followed_are_named() -> None:
     board = Leaderboard(
         (fitted_candidate("gdfs", dr=0.7), fitted_candidate("dime", restricted=0.9)), "dr", (0.0, 1.0)
     )
-    assert "DIME restored could not be chosen: in fewer than 30 rows" in said(board)
+    assert "(DIME, restored) could not be chosen: in fewer than 30 rows" in said(board)
 
 
 def test_the_choice_of_a_treatment_is_explained() -> None:
@@ -74,10 +77,10 @@ def test_the_page_has_what_was_considered_for_every_method() -> None:
     table = _treatments(Leaderboard(boards, "dr", (0.0, 1.0)))
     assert table is not None
     assert [[cell.text for cell in row[:2]] for row in table.rows] == [
-        ["GDFS auto (nearest)", "restricted"],
-        ["GDFS auto (nearest)", "nearest"],
-        ["DIME auto (nearest)", "restricted"],
-        ["DIME auto (nearest)", "nearest"],
+        ["one step at a time (GDFS, auto: nearest)", "restricted"],
+        ["one step at a time (GDFS, auto: nearest)", "nearest"],
+        ["one step at a time (DIME, auto: nearest)", "restricted"],
+        ["one step at a time (DIME, auto: nearest)", "nearest"],
     ]
     assert _treatments(fitted()[1]) is None
 
@@ -85,3 +88,28 @@ def test_the_page_has_what_was_considered_for_every_method() -> None:
 def test_without_a_comparison_it_says_so() -> None:
     nothing = [fitted_candidate(name, restricted=np.nan) for name in ("gdfs", "dime")]
     assert "do not allow any comparison" in said(Leaderboard(tuple(nothing), None, (0.0, 1.0)))
+
+
+def test_numbers_that_rest_on_few_rows_of_a_class_are_warned_about() -> None:
+    words = said(fitted()[1])  # 60 test rows, of which some 20 are ill
+    assert "Be careful: its AUROC on test rows rests on" in words
+    score = Score(0.8, 0.7, 0.9, 1505.2, 23.7, "yes", "rests on 24 effective rows of class 'yes'", "")
+    assert support_text(score) == "1,505 (24 of yes, few!)"
+
+
+def test_a_random_order_is_never_chosen_and_is_named_if_it_does_no_worse() -> None:
+    ours, floor = fitted_candidate("gdfs", dr=0.6), fitted_candidate("random", dr=0.7)
+    floor = dataclasses.replace(floor, candidate=FLOOR)
+    board = rank([ours, floor], (0.0, 1.0))
+    assert board.candidates[0] is floor
+    assert board.best is ours
+    assert "A random order does no worse" in said(board)
+    worse = dataclasses.replace(fitted_candidate("random", dr=0.5), candidate=FLOOR)
+    assert "A random order" not in said(rank([ours, worse], (0.0, 1.0)))
+
+
+def test_the_random_order_joins_where_several_are_compared() -> None:
+    two = (Candidate("gdfs", "s", "restored"), Candidate("dime", "s", "restored"))
+    assert with_floor(two) == (*two, FLOOR)
+    assert with_floor(two[:1]) == two[:1]
+    assert with_floor((*two, FLOOR)) == (*two, FLOOR)

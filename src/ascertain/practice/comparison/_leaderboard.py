@@ -26,7 +26,6 @@ from ascertain.practice.comparison._held_out import VALIDATION, HeldOut
 from ascertain.practice.comparison._scoring import (
     ESTIMATORS,
     METRIC,
-    RESAMPLES,
     Estimator,
     Score,
     find_score,
@@ -45,10 +44,17 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The name that users see."""
-        if self.method == "static":
-            return "fixed panel" if self.treatment == "restored" else f"fixed panel {self.treatment}"
-        return f"{policy_name(self.method, self.state)} {self.treatment}"
+        """The name that users see: what it does in words, and in brackets what it is called."""
+        return self.named(self.treatment)
+
+    def named(self, treatment: str) -> str:
+        """The name with another treatment."""
+        label = policy_name(self.method, self.state)
+        if self.method == FLOOR.method:
+            return f"random order ({label})"
+        family = methods.get(self.method).family if self.method in methods.names() else "policy"
+        words = _WORDS.get(self.method) or _WORDS.get(family, family)
+        return f"{words} ({label}, {treatment})"
 
     def choices(self, restorer: str, effort: str) -> FitChoices:
         """What to fit."""
@@ -59,6 +65,14 @@ class Candidate:
         """The stage in which it is scored."""
         return f"scores ({self.method}, {self.treatment})"
 
+
+_WORDS = {  # by method or family
+    "greedy": "one step at a time",
+    "static": "same panel for everybody",
+    "sequential": "in the order of the columns",
+    "stop": "nothing bought",
+}
+FLOOR = Candidate("random", "s", "restricted")  # what everything is compared with; it is never chosen
 
 # With noise, as completions of a row would otherwise look alike and tell the class better than real values.
 RESTORER = "pvae_noise"
@@ -86,7 +100,7 @@ class FittedCandidate:
     def name(self) -> str:
         """The name that users see, with the treatment that was chosen."""
         auto = self.advisor.auto
-        return self.candidate.name if auto is None else f"{self.candidate.name} ({auto.treated})"
+        return self.candidate.name if auto is None else self.candidate.named(f"auto: {auto.treated}")
 
     @property
     def treatment(self) -> str:
@@ -121,8 +135,9 @@ class Leaderboard:
 
     @property
     def best(self) -> FittedCandidate:
-        """The first."""
-        return self.candidates[0]
+        """The first, but for the random order."""
+        learned = (each for each in self.candidates if each.candidate.method != FLOOR.method)
+        return next(learned, self.candidates[0])
 
     @property
     def common_estimator(self) -> Estimator:
@@ -133,6 +148,12 @@ class Leaderboard:
     def best_candidates_estimator(self) -> Estimator:
         """The best estimator by which the best candidate has a test score at the full budget."""
         return _best_estimator([self.best], self.budgets[-1])
+
+
+def with_floor(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Add the random order where several candidates are compared."""
+    alone = len(candidates) == 1 or any(each.method == FLOOR.method for each in candidates)
+    return tuple(candidates) if alone else (*candidates, FLOOR)
 
 
 def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
@@ -177,12 +198,11 @@ def compare(
     restorer: str = RESTORER,
     effort: str = "standard",
     seed: int = 0,
-    resamples: int = RESAMPLES,
     on_stage: Callable[[str], object] = lambda stage: None,
 ) -> Leaderboard:
     """Fit candidates, which share predictor and restorer, score them, and rank them.
 
-    `restorer` and `effort` are those of `AcquisitionClassifier`, `resamples` those of bootstrap intervals.
+    `restorer` and `effort` are those of `AcquisitionClassifier`.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
     """
     budgets = curve_budgets(data.prices, data.budget)
@@ -200,7 +220,7 @@ def compare(
         on_stage(candidate.scoring)
         began = time.perf_counter()
         validation_scores, test_scores = (
-            score(advisor, table, budgets, estimated, outcomes, effort=effort, resamples=resamples, seed=seed)
+            score(advisor, table, budgets, estimated, outcomes, effort=effort, seed=seed)
             for table, estimated in ((data.selection, budgets[-1:]), (data.test, budgets))
         )
         on_stage(f"{candidate.scoring}: {time.perf_counter() - began:.1f} s")

@@ -16,7 +16,13 @@ from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import Leaderboard
 from ascertain.practice.comparison._policy_tree import PolicyTree, describe_policy
 from ascertain.practice.comparison._simulation import SimulatedEpisodes, simulate_policy
-from ascertain.practice.comparison._summary import ESTIMATES, choice_sentences, score_text
+from ascertain.practice.comparison._summary import (
+    ESTIMATES,
+    amount_text,
+    choice_sentences,
+    score_text,
+    support_text,
+)
 from ascertain.reporting._figures import draw_frequencies, figure_exhibit
 from ascertain.reporting._html import part, render_page
 from ascertain.reporting._names import restorer_name
@@ -82,16 +88,17 @@ def _leaderboard(board: Leaderboard) -> HtmlTable | None:
         estimated = fitted.score(budget, "dr")
         validation = fitted.validation_score(board.ranked_by or "restricted")
         mean_cost = fitted.score(budget, board.common_estimator, "mean_cost").estimate
+        few = "tone-near" if estimated.warning or not estimated.exists else ""
         cells = [
             number_cell(number_text(validation.low) if validation.exists else NOTHING),
-            number_cell(score_text(estimated), tone="" if estimated.exists else "tone-near"),
+            number_cell(score_text(estimated), tone=few),
             number_cell(score_text(fitted.score(budget, "restricted"))),
-            number_cell(number_text(mean_cost, 1)),
-            number_cell(number_text(estimated.effective_rows, 0) if estimated.exists else NOTHING),
+            number_cell(amount_text(mean_cost)),
+            number_cell(support_text(estimated) if estimated.exists else NOTHING, tone=few),
         ]
-        rows.append([Cell(fitted.name + (" (chosen)" if fitted is board.best else "")), *cells])
+        rows.append([Cell(fitted.name + (", chosen" if fitted is board.best else "")), *cells])
     tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", "Effective rows")
-    return html_table(("Policy", "Validation, at least", *tested), rows)
+    return html_table(("Policy", "Sorted by: validation, at least", *tested), rows)
 
 
 def _treatments(board: Leaderboard) -> HtmlTable | None:

@@ -2,10 +2,11 @@
 
 from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.comparison._held_out import HeldOut
-from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._leaderboard import FLOOR, FittedCandidate, Leaderboard
 from ascertain.practice.comparison._scoring import Estimator, Score
 from ascertain.reporting._text import counted, joined
 
+_WIDE = 0.1  # an interval of AUROC that does not support a third digit
 ESTIMATES: dict[Estimator, str] = {
     "dr": "doubly robust estimate",
     "ipw": "estimate by inverse probability weights",
@@ -19,32 +20,64 @@ _RESTRICTED = (
 
 
 def score_text(score: Score) -> str:
-    """Write an estimate with its interval."""
+    """Write an estimate with its interval, in no more digits than it supports."""
     if score.exists:
-        return f"{score.estimate:.3f} ({score.low:.3f} to {score.high:.3f})"
+        digits = 2 if score.high - score.low >= _WIDE else 3
+        return f"{score.estimate:.{digits}f} ({score.low:.{digits}f} to {score.high:.{digits}f})"
     rows = score.effective_rows
+    if score.reason and rows >= LEAST_EFFECTIVE_ROWS:
+        return "a class lacks what it asks for"
     return f"too few rows ({rows:.0f})" if rows == rows else "too few rows"
+
+
+def support_text(score: Score) -> str:
+    """Write how many effective rows an estimate rests on, and how many of the rarest class."""
+    few = ", few!" if score.warning else ""
+    return f"{score.effective_rows:,.0f} ({score.rarest_effective_rows:,.0f} of {score.rarest_class}{few})"
+
+
+def amount_text(value: float) -> str:
+    """Write an amount with up to three digits, more only where it is larger.
+
+    Examples
+    --------
+    >>> amount_text(117.34), amount_text(4.9993), amount_text(12345.6), amount_text(0.0123)
+    ('117', '5', '12,346', '0.012')
+    """
+    if value < 0.1:
+        return f"{value:.2g}"
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def choice_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     """What was chosen, how, what it reaches, and whether it is better than one panel for all."""
-    sentences = [*_choice(data, board), _result(board), *_against_panel(board), *_treatment(board)]
+    sentences = [
+        *_choice(data, board),
+        _result(board),
+        *_few_rows(board),
+        *_against_panel(board),
+        *_against_random(board),
+        *_treatment(board),
+    ]
     if "restricted" in (board.ranked_by, board.common_estimator, board.best_candidates_estimator):
         sentences.append(_RESTRICTED)
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
 
 
 def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
-    if len(board.candidates) == 1:
+    if len(_learned(board)) == 1:
         return []
     best, rows = board.best, counted(len(data.selection.y), "validation row")
     if board.ranked_by is None:
         return [f"The {rows} do not allow any comparison, so {best.name}, the first, was taken."]
-    low = best.validation_score(board.ranked_by).low
+    validated = best.validation_score(board.ranked_by)
     tested = counted(int(best.test_scores["n_rows"].max()), "test row")
     chosen = (
         f"{best.name} was chosen on {rows}: its AUROC at a budget of {data.budget:g} is at least "
-        f"{low:.3f} there (lower end of the 95% interval, {ESTIMATES[board.ranked_by]}), the highest of all. "
+        f"{validated.low:.3f} there (lower end of the 95% interval, {ESTIMATES[board.ranked_by]}), the "
+        "highest of all that learn. "
         f"All scores reported here are from other rows: {tested} that were used neither for training nor for "
         "choosing."
     )
@@ -54,8 +87,13 @@ def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
     return [
         chosen,
         f"{joined(unscored)} could not be chosen: in fewer than {LEAST_EFFECTIVE_ROWS} rows (of equal "
-        "weight) was everything measured that such a policy asks for, so its score cannot be estimated.",
+        "weight), or in hardly any of one class, was everything measured that such a policy asks for, so its "
+        "score cannot be estimated.",
     ]
+
+
+def _learned(board: Leaderboard) -> list[FittedCandidate]:
+    return [each for each in board.candidates if each.candidate != FLOOR]
 
 
 def _treatment(board: Leaderboard) -> list[str]:
@@ -68,28 +106,60 @@ def _without_estimate(board: Leaderboard) -> list[str]:
     """Names of the candidates without the estimate by which the others are ranked."""
     if board.ranked_by is None:
         return []
-    return [each.name for each in board.candidates if not each.validation_score(board.ranked_by).exists]
+    return [each.name for each in _learned(board) if not each.validation_score(board.ranked_by).exists]
 
 
 def _result(board: Leaderboard) -> str:
     best, budget, estimator = board.best, board.budgets[-1], board.best_candidates_estimator
+    found = best.score(budget, estimator)
     meaning = "on rows as they are"
     if estimator != "restricted":
         meaning = f"an estimate of what it would reach if everything could be bought ({ESTIMATES[estimator]})"
     return (
-        f"On test rows its AUROC is {score_text(best.score(budget, estimator))}, for "
-        f"{best.score(budget, estimator, 'mean_cost').estimate:.3g} spent on average: {meaning}. Buying "
-        f"nothing gives {score_text(best.score(0.0, 'restricted'))}."
+        f"On test rows its AUROC is {score_text(found)}, for "
+        f"{amount_text(best.score(budget, estimator, 'mean_cost').estimate)} spent on average: {meaning}. It "
+        f"was followed in all {counted(int(best.test_scores['n_rows'].max()), 'test row')}; the number rests "
+        f"on {support_text(found)} effective rows. Buying nothing gives "
+        f"{score_text(best.score(0.0, 'restricted'))}."
     )
+
+
+def _few_rows(board: Leaderboard) -> list[str]:
+    """A warning where the best candidate's scores rest on few rows of a class."""
+    best, sentences = board.best, []
+    for rows, score in (
+        ("validation", best.validation_score(board.ranked_by or "restricted")),
+        ("test", best.score(board.budgets[-1], board.best_candidates_estimator)),
+    ):
+        if score.exists and score.warning:
+            sentences.append(
+                f"Be careful: its AUROC on {rows} rows {score.warning}. Other rows may give another number."
+            )
+    return sentences
+
+
+def _against_random(board: Leaderboard) -> list[str]:
+    """How the best compares with a random order, if that is no worse."""
+    floor = next((each for each in board.candidates if each.candidate == FLOOR), None)
+    if floor is None or floor is board.best:
+        return []
+    ours, theirs = (each.score(board.budgets[-1], board.common_estimator) for each in (board.best, floor))
+    if not (ours.exists and theirs.exists) or ours.estimate > theirs.estimate:
+        return []
+    return [
+        f"A random order does no worse: {score_text(theirs)} against {score_text(ours)} "
+        f"({ESTIMATES[board.common_estimator]}). What is measured hardly matters here, or cannot be learned "
+        "from these rows."
+    ]
 
 
 def _against_panel(board: Leaderboard) -> list[str]:
     """How the best compares with the same panel for everybody, where scores allow a comparison."""
     panels = [each for each in board.candidates if each.candidate.method == "static"]
-    if not panels or len(board.candidates) == 1:
+    if not panels or len(_learned(board)) == 1:
         return []
     if board.best in panels:
-        if board.ranked_by is None or _without_estimate(board):
+        if board.ranked_by is None or _without_estimate(board) or len(_learned(board)) == 1:
             return []
         return [
             "None of the policies that adapt to a case did better on the validation rows: as far as these "
