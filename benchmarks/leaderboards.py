@@ -25,6 +25,7 @@ from ascertain.evaluation._intervals import WeightedPredictions, intervals
 from ascertain.practice.comparison._held_out import HeldOut, hold_out
 from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,
+    RESTORERS,
     Candidate,
     FittedCandidate,
     Leaderboard,
@@ -105,7 +106,14 @@ def main() -> None:
     budget = arguments.budget or BUDGETS[arguments.dataset]
     data = held_out(arguments.dataset, budget)
     start = time.perf_counter()
-    board = compare(data, (*DEFAULTS, RANDOM), effort=arguments.effort, on_stage=console.print)
+    effort = arguments.effort
+    board = compare(
+        data,
+        (*DEFAULTS[effort], RANDOM),
+        restorer=RESTORERS[effort],
+        effort=effort,
+        on_stage=console.print,
+    )
     seconds = time.perf_counter() - start
     all_on_file = boosting(data)
     for estimator in ("dr", "ipw"):

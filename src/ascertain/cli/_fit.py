@@ -52,7 +52,7 @@ def fit(
     groups: options.Groups = None,
     method: Annotated[
         str | None,
-        typer.Option(help="Fit this method only.", show_default="planner, gdfs, dime and a fixed panel"),
+        typer.Option(help="Fit this method only.", show_default="planner, gdfs, dime, fixed panel"),
     ] = None,
     state: Annotated[str, typer.Option(help="With --method: s, or sm to see what a row lacks.")] = "s",
     treatment: Annotated[
@@ -64,9 +64,16 @@ def fit(
         ),
     ] = None,
     restorer: Annotated[
-        str, typer.Option(help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.")
-    ] = "pvae_noise",
-    effort: Annotated[str, typer.Option(help="standard, or low for a quick look.")] = "standard",
+        str | None,
+        typer.Option(
+            help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.",
+            show_default="pvae_noise, with low effort hotdeck",
+        ),
+    ] = None,
+    effort: Annotated[
+        str,
+        typer.Option(help="standard, or low for a quick look: fewer policies, hot deck, shorter training."),
+    ] = "standard",
     test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
     sep: options.Separator = None,
@@ -80,13 +87,22 @@ def fit(
     Holds out test rows, fits each policy to the others, chooses by validation rows, and reports how well all
     of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
     """
+    from ascertain._core.effort import effort as check_effort
     from ascertain.practice.comparison._held_out import hold_out
-    from ascertain.practice.comparison._leaderboard import check_candidates, compare, stages, with_floor
+    from ascertain.practice.comparison._leaderboard import (
+        RESTORERS,
+        check_candidates,
+        compare,
+        stages,
+        with_floor,
+    )
     from ascertain.practice.comparison._report import report_fit
     from ascertain.reporting._text import file_hash
 
     check_folder(out, force=force)
-    candidates = with_floor(_candidates(method, state, treatment))
+    check_effort(effort)
+    restorer = restorer or RESTORERS[effort]
+    candidates = with_floor(_candidates(method, state, treatment, effort))
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
@@ -122,7 +138,7 @@ def check_folder(out: Path, *, force: bool) -> None:
         )
 
 
-def _candidates(method: str | None, state: str, treatment: str | None) -> "Sequence[Candidate]":
+def _candidates(method: str | None, state: str, treatment: str | None, effort: str) -> "Sequence[Candidate]":
     from ascertain.estimator._training import default_treatment
     from ascertain.evaluation._auto import AUTO
     from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate
@@ -134,8 +150,9 @@ def _candidates(method: str | None, state: str, treatment: str | None) -> "Seque
             "--state and --treatment (other than auto) are about one method; name it with --method"
         )
     if treatment is None:
-        return DEFAULTS
-    return tuple(Candidate(name, "s", AUTO) for name in dict.fromkeys(each.method for each in DEFAULTS))
+        return DEFAULTS[effort]
+    compared = dict.fromkeys(each.method for each in DEFAULTS[effort])
+    return tuple(Candidate(name, "s", AUTO) for name in compared)
 
 
 @contextmanager

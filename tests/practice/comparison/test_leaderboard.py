@@ -13,7 +13,7 @@ from ascertain.evaluation._curves import curve_budgets, evaluate
 from ascertain.evaluation._incomplete import TooFewRowsError
 from ascertain.practice.comparison._leaderboard import (
     DEFAULTS,
-    RESTORER,
+    RESTORERS,
     Candidate,
     FittedCandidate,
     Leaderboard,
@@ -171,11 +171,11 @@ def test_restorers_that_cannot_be_saved_are_refused(monkeypatch: pytest.MonkeyPa
     part = dataclasses.replace(restoration.get("pvae"), stored=False)
     monkeypatch.setattr(restoration, "get", lambda name: part)
     with pytest.raises(InputError, match="the restorer 'pvae' cannot be saved with a model"):
-        check_candidates(DEFAULTS, "pvae", "low")
+        check_candidates(DEFAULTS["standard"], "pvae", "low")
 
 
 def test_models_that_keep_rows_are_warned_about() -> None:
-    assert check_candidates(DEFAULTS, RESTORER, "standard") == []
+    assert check_candidates(DEFAULTS["standard"], RESTORERS["standard"], "standard") == []
     warnings = check_candidates([Candidate("aaco", "s", "restored")], "hotdeck", "low")
     assert [text.split(" keeps")[0] for text in warnings] == ["aaco", "the hot deck"]
 
@@ -215,12 +215,13 @@ def test_stages_of_automatic_choices_share_restorers() -> None:
 
 
 def test_automatic_choices_may_keep_rows() -> None:
-    (warning,) = check_candidates([Candidate("gdfs", "s", "auto")], RESTORER, "low")
+    (warning,) = check_candidates([Candidate("gdfs", "s", "auto")], RESTORERS["standard"], "low")
     assert "The restorers that auto can choose keep training rows" in warning
 
 
 def test_names_tell_candidates_apart() -> None:
-    assert len({each.name for each in DEFAULTS}) == len(DEFAULTS)
+    for candidates in DEFAULTS.values():
+        assert len({each.name for each in candidates}) == len(candidates)
     assert Candidate("jafa", "sm", "restricted").name == "reinforcement learning (JAFA (s,m), restricted)"
 
 

@@ -17,6 +17,10 @@ _RESTRICTED = (
     "must choose among what a row happens to have. Such a score may be too low or too high for a policy that "
     "can buy everything."
 )
+_QUICK = (
+    "This was a quick look (low effort): the planner and a fixed panel only, unless you named a method, with "
+    "shorter training. Fit with --effort standard before you rely on it."
+)
 
 
 def score_text(score: Score) -> str:
@@ -61,6 +65,8 @@ def choice_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
         *_against_random(board),
         *_treatment(board),
     ]
+    if board.effort == "low":
+        sentences.append(_QUICK)
     if "restricted" in (board.ranked_by, board.common_estimator, board.best_candidates_estimator):
         sentences.append(_RESTRICTED)
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
