@@ -123,10 +123,20 @@ def roll_out_partially(key: PRNGKeyArray, target: Target, table: Table) -> Parti
         parts.append([np.asarray(each)[: block.size] for each in episodes])
     choices, spent, forced = (np.concatenate(each) for each in zip(*parts, strict=True))
     readable = readable_actions(target.problem, np.asarray(table.available))
+    return support(choices, spent[:, -1], forced, readable)
+
+
+def support(
+    choices: Int[np.ndarray, "rows steps"],
+    spent: Float[np.ndarray, " rows"],
+    forced_stop: Bool[np.ndarray, " rows"],
+    readable: Bool[np.ndarray, "rows actions"],
+) -> PartialRollouts:
+    """Find how far each row supports the choices of a policy that acted as if every action were available."""
     supported = np.take_along_axis(readable, np.maximum(choices - 1, 0), axis=1) | (choices == 0)
     complete = supported.all(axis=1)
     n_supported = np.where(complete, (choices > 0).sum(axis=1), supported.argmin(axis=1))
-    return PartialRollouts(choices, target.problem.n_actions, n_supported, complete, spent[:, -1], forced)
+    return PartialRollouts(choices, readable.shape[1], n_supported, complete, spent, forced_stop)
 
 
 def importance_weights(

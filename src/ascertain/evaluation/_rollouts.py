@@ -4,7 +4,7 @@
 stacked and evaluated in one `vmap`. `roll_out` and `budget_episodes` compile for one policy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -102,18 +102,36 @@ def budget_rollouts(
     `needs_separate_rollouts` says, set `separate`; otherwise the rollout at the largest budget is truncated
     for the others, unless the policy itself depends on the budget. The problem's own budget is not used.
     """
+    episodes_at = episodes_by_budget(
+        key, policy, problem, table, budgets, protocol=protocol, n_steps=n_steps, separate=separate
+    )
+    return jax.lax.map(lambda budget: _summarise(problem, episodes_at(budget)), budgets)
+
+
+def episodes_by_budget(
+    key: PRNGKeyArray,
+    policy: Policy,
+    problem: Problem,
+    table: Table,
+    budgets: Float[Array, " budgets"],
+    *,
+    protocol: Protocol,
+    n_steps: int,
+    separate: bool,
+) -> Callable[[Float[Array, ""]], Episodes]:
+    """A function from each of the budgets to the episodes at it; parameters are those of `budget_rollouts`."""
     depends_on_budget = policy.at(budgets.max()) is not policy
     longest = None
     if not (separate or depends_on_budget):
         longest = acquire(key, policy, problem.at(budgets.max()), table, protocol, n_steps)
 
-    def at_budget(budget: Float[Array, ""]) -> Rollouts:
+    def at_budget(budget: Float[Array, ""]) -> Episodes:
         limited = problem.at(budget)
         if longest is None:
-            return _summarise(limited, acquire(key, policy.at(budget), limited, table, protocol, n_steps))
-        return _summarise(limited, _truncate(limited, longest, protocol))
+            return acquire(key, policy.at(budget), limited, table, protocol, n_steps)
+        return _truncate(limited, longest, protocol)
 
-    return jax.lax.map(at_budget, budgets)
+    return at_budget
 
 
 def soft_rollouts(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) -> Rollouts:

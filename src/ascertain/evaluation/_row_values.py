@@ -34,6 +34,7 @@ from ascertain.protocol import PAPER, Protocol
 from ascertain.restoration import Restorer
 
 ENOUGH_ROWS = 100  # effective ones
+CLIP = 0.02  # the least propensity
 
 
 class RowValues(NamedTuple):
@@ -55,7 +56,7 @@ def row_values(
     budgets: Sequence[float] | None = None,
     protocol: Protocol = PAPER,
     draws: int = 4,
-    clip: float = 0.02,
+    clip: float = CLIP,
     enough: float = ENOUGH_ROWS,
     seed: int = 0,
 ) -> RowValues:
@@ -93,7 +94,7 @@ def row_values(
         rollouts = [roll_out_partially(key, target, table) for target in targets]
         weights = common_importance_weights(rollouts, limited, table, fold, clip)
         effective = min(each.effective_rows for each in weights)
-        if effective < enough or any(each.gaps for each in weights) or _all_alike(rollouts):
+        if effective < enough or any(each.gaps for each in weights) or all_alike(rollouts):
             continue
         values = []
         for target, rolled, weight in zip(targets, rollouts, weights, strict=True):
@@ -109,7 +110,7 @@ def row_values(
     return RowValues(np.stack(found), "restricted", amounts[0], float(len(fold)))
 
 
-def _all_alike(rollouts: Sequence[PartialRollouts]) -> bool:
+def all_alike(rollouts: Sequence[PartialRollouts]) -> bool:
     """Whether several policies do not differ in any row, as far as it supports them."""
     chosen = [np.where(each.valid, each.choices, 0) for each in rollouts]
     return len(rollouts) > 1 and all(np.array_equal(chosen[0], each) for each in chosen)
