@@ -1,5 +1,7 @@
 """Values of recorded policies are those of `row_values`, which has the policies themselves."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,7 +50,7 @@ def both(
     """By records, and by the policies; means are the same in every draw."""
     table, problem = rows(), problem.at(BUDGETS[-1])
     followed = [_follow(each, problem, table, MEANS, protocol, enough).shortened(enough) for each in policies]
-    rules = {"budgets": BUDGETS, "protocol": protocol, "enough": enough, "draws": 1}
+    rules: dict[str, Any] = {"budgets": BUDGETS, "protocol": protocol, "enough": enough, "draws": 1}
     direct = row_values(policies, problem, table, Believes(), restorer=MEANS, **rules)
     return followed_values(followed, problem, table, enough=enough), direct
 

@@ -8,7 +8,7 @@ followed in one `vmap`.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 from ascertain.restoration import Restorer, restore
 
+Numbers = Array | np.ndarray  # on the device, or as they were recorded
 BUDGETS = 8  # equally spaced up to the largest
 DRAWS = 4  # of the outcome model
 
@@ -41,12 +42,12 @@ DRAWS = 4  # of the outcome model
 class Followed(NamedTuple):
     """A policy in rows with holes, at several budgets; a worth is 1 less half the Brier score."""
 
-    budgets: Float[Array, " budgets"]
-    choices: Int[Array, "budgets rows steps"]  # 1 + the action, as if every action were available
-    futures: Float[Array, "budgets rows steps"]  # the worth expected before each step; 0 with too few rows
-    ends: Float[Array, "budgets rows"]  # the worth at the end; valid if the row supports all choices
-    complete: Int[Array, " budgets"]  # in how many rows that is so
-    as_it_is: Float[Array, " rows"]  # the worth among the actions that a row has, at the largest budget
+    budgets: Float[Numbers, " budgets"]
+    choices: Int[Numbers, "budgets rows steps"]  # 1 + the action, as if every action were available
+    futures: Float[Numbers, "budgets rows steps"]  # the worth expected before each step; 0 with too few rows
+    ends: Float[Numbers, "budgets rows"]  # the worth at the end; valid if the row supports all choices
+    complete: Int[Numbers, " budgets"]  # in how many rows that is so
+    as_it_is: Float[Numbers, " rows"]  # the worth among the actions that a row has, at the largest budget
 
     def shortened(self, enough: float = ENOUGH_ROWS) -> "Followed":
         """Without the budgets at which too few rows support all choices, in small types."""
@@ -100,7 +101,7 @@ def follow(
         With fewer rows that support all choices, the futures at a budget are not computed. The effective
         sample size is never above their number.
     """
-    rules = {"protocol": protocol, "n_steps": n_steps, "separate": separate}
+    rules: dict[str, Any] = {"protocol": protocol, "n_steps": n_steps, "separate": separate}
     largest = budget_rollouts(key, policy, problem, table, budgets.max()[None], **rules)
     as_it_is = _worth(predict_in_jax(predictor, problem, table, largest.acquired)[0], table.y)
     readable = problem.readable(table.available)
@@ -108,7 +109,7 @@ def follow(
     episodes_at = episodes_by_budget(key, policy, problem, everything, budgets, **rules)
     always = table.available.all(axis=0)[None]
 
-    def at_budget(budget: Float[Array, ""]) -> tuple[Array, ...]:
+    def at_budget(budget: Float[Array, ""]) -> tuple[Array, Array, Array, Array]:
         limited, acting = problem.at(budget), policy.at(budget)
         episodes = episodes_at(budget)
         choices, acquired = episodes.choices, episodes.acquired(problem.n_actions)
@@ -135,7 +136,8 @@ def follow(
         _, futures = jax.lax.while_loop(lambda state: state[0] < last, add_a_future, start)
         return choices, futures, ends, n_complete
 
-    return Followed(budgets, *jax.lax.map(at_budget, budgets), as_it_is)
+    choices, futures, ends, complete = jax.lax.map(at_budget, budgets)
+    return Followed(budgets, choices, futures, ends, complete, as_it_is)
 
 
 def followed_values(

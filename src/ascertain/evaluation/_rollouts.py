@@ -119,7 +119,7 @@ def episodes_by_budget(
     n_steps: int,
     separate: bool,
 ) -> Callable[[Float[Array, ""]], Episodes]:
-    """A function from each of the budgets to the episodes at it; parameters are those of `budget_rollouts`."""
+    """A function from a budget to its episodes; parameters are those of `budget_rollouts`."""
     depends_on_budget = policy.at(budgets.max()) is not policy
     longest = None
     if not (separate or depends_on_budget):

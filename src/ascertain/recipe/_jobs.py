@@ -3,11 +3,13 @@
 A job is one stage for one training set: the fixed predictor of a split, a mask, a shared model, a restored
 table, a method's pretraining, or a cell itself (a policy, fitted and evaluated). Its identity is what its
 random key and its place in a store come from. Jobs that two cells need are one job.
+
+The treatment `auto` is a job that trains nothing: it chooses among cells that differ in the treatment only.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,9 +20,11 @@ from jaxtyping import UInt32
 from ascertain import methods, predictors, restoration
 from ascertain.datasets._dataset import Dataset
 from ascertain.errors import InputError
+from ascertain.evaluation._auto import AUTO
 from ascertain.protocol import PAPER, Protocol
 from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import Changes, method_settings, predictor_settings, restorer_settings
+from ascertain.recipe._stages import JUDGED_BY
 from ascertain.registry import NoSettings, SharedModel
 from ascertain.restoration._registry import Restoring
 
@@ -33,7 +37,9 @@ IDENTITY = ("dataset", "method", "state", "treatment", "restorer", "mechanism", 
 class Job:
     """One piece of work; fields that do not apply to its stage are empty."""
 
-    stage: str  # `predictor`, `mask`, a shared model's name, `restore`, `pretrain`, `fit` or `routes`
+    # `predictor`, `mask`, `availability`, `judge`, a shared model's name, `restore`, `pretrain`, `fit`,
+    # `auto` or `routes`
+    stage: str
     dataset: str
     split: int
     treatment: str = ""
@@ -117,7 +123,9 @@ class SplitJobs:
         seed: int = 0,  # enters every random key
         settings: Mapping[str, Changes] | None = None,  # by method, restorer, shared model or `predictor`
         predictor: str = "mlp",
+        judged: bool = False,  # whether treatments are to be compared without complete rows
     ):
+        self.judged = judged
         self.dataset, self.split, self.protocol, self.seed = dataset, split, protocol, seed
         self.changes = settings or {}
         # Results depend on the protocol in several places, so any change of it makes other jobs.
@@ -135,6 +143,8 @@ class SplitJobs:
         found, made = methods.get(method), self._made(data)
         found.check_state(state)
         needs, shared = [self.predictor], None
+        if self.judged and data.treatment != "complete":
+            needs.append(self._judge(data))
         if found.shares is not None:
             shared = self._shared_settings(found.shares)
             needs.append(self._share(data, made, found.shares, shared))
@@ -143,6 +153,17 @@ class SplitJobs:
         if found.pretrain is not None and found.shares is None:
             needs.append(self._on(data, made, "pretrain", method=method, settings=settings))
         return self._on(data, made, "fit", method=method, state=state, settings=settings, needs=tuple(needs))
+
+    def auto(self, cells: Sequence[Job]) -> Job:
+        """The job that chooses one of several cells, which differ in the treatment only."""
+        one = cells[0]
+        data = TrainingData("restored", one.mechanism, one.rate, JUDGED_BY)
+        # Also what is read of jobs that cells need, which might be finished while this is lost.
+        baseline, mask = self._made(data), self._mask(data)
+        restored = [cell.needed("restore") for cell in cells]
+        needs = {job.id: job for job in (baseline, mask, *restored, *cells) if job is not None}
+        own = {"method": one.method, "state": one.state, "needs": tuple(needs.values())}
+        return self.job("auto", treatment=AUTO, mechanism=one.mechanism, rate=one.rate, **own)
 
     def routes(self) -> Job:
         """The job that measures fixed routes."""
@@ -154,12 +175,13 @@ class SplitJobs:
 
     def _made(self, data: TrainingData) -> Job | None:
         """The job that makes the training set; None for the dataset's own rows."""
-        mask = self.job("mask", mechanism=data.mechanism, rate=data.rate) if data.mechanism else None
+        mask = self._mask(data)
         if data.treatment != "restored":
             return mask
         part = restoration.get(Restoring.parse(data.restorer).name)
         before = replace(data, treatment="restricted", restorer="")
         needs: tuple[Job, ...] = () if mask is None else (mask,)
+        needs += (self._about_holes(data, "availability"),) * self.judged
         settings = None
         if part.shares is not None:
             shared = self._shared_settings(part.shares)
@@ -168,6 +190,19 @@ class SplitJobs:
             settings = restorer_settings(part.name, self.dataset, self.changes.get(part.name))
         own = {"treatment": "restored", "restorer": data.restorer, "settings": settings}
         return self.job("restore", mechanism=data.mechanism, rate=data.rate, needs=needs, **own)
+
+    def _mask(self, data: TrainingData) -> Job | None:
+        return self.job("mask", mechanism=data.mechanism, rate=data.rate) if data.mechanism else None
+
+    def _judge(self, data: TrainingData) -> Job:
+        own = {"settings": self.predictor.settings, "predictor": self.predictor.predictor}
+        return self._about_holes(data, "judge", **own)
+
+    def _about_holes(self, data: TrainingData, stage: str, **own: Any) -> Job:
+        """A job about rows with holes, whatever becomes of these."""
+        mask = self._mask(data)
+        needs = () if mask is None else (mask,)
+        return self.job(stage, mechanism=data.mechanism, rate=data.rate, needs=needs, **own)
 
     def _share(self, data: TrainingData, made: Job | None, model: SharedModel, settings: Any) -> Job:
         return self._on(data, made, model.name, settings=settings, shared=model)

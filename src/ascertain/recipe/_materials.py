@@ -9,20 +9,24 @@ from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ascertain.datasets._dataset import Dataset
 from ascertain.evaluation import _rollouts as rollouts
+from ascertain.evaluation._followed import judging_budgets
 from ascertain.problem import Problem, Table
 from ascertain.protocol import Protocol
 from ascertain.recipe._jobs import Job, SplitJobs
 from ascertain.recipe._presets import Changes
 from ascertain.recipe._programs import result_like, shape_key, shapes_of
-from ascertain.recipe._stages import Inputs, Masks, Stage, Values
+from ascertain.recipe._stages import JUDGED_ROWS, Inputs, Judging, Masks, Stage, Values
 from ascertain.restoration._registry import Restoring
+from ascertain.restoration._score import MAX_ROWS, RestorationScore
 
 Load = Callable[[Job], Any]  # reads an earlier job's result
 Scored = Literal["valid", "test"]
+DERIVED = ("auto", "routes")  # stages that are computed by the host from other results
 
 
 class PreparedSplit(NamedTuple):
@@ -71,11 +75,19 @@ class Materials:
         return digest.hexdigest()
 
     def jobs(
-        self, name: str, split: int, seed: int, settings: Mapping[str, Changes], predictor: str
+        self,
+        name: str,
+        split: int,
+        seed: int,
+        settings: Mapping[str, Changes],
+        predictor: str,
+        judged: bool = False,
     ) -> SplitJobs:
         """What makes the jobs about a split."""
         content = self.content(name, split)
-        return SplitJobs(self.datasets[name], split, content, self.protocol, seed, settings, predictor)
+        return SplitJobs(
+            self.datasets[name], split, content, self.protocol, seed, settings, predictor, judged
+        )
 
     def has_holes(self, name: str) -> bool:
         """Whether a dataset's own rows lack cells."""
@@ -83,17 +95,20 @@ class Materials:
 
     def stage(self, job: Job) -> Stage:
         """What is computed for a job; equal stages on equal shapes share a program."""
-        name = (job.stage, job.dataset, job.method, job.state, job.mechanism, job.restorer, job.settings)
+        where = (job.stage, job.dataset, job.method, job.state, job.mechanism, job.restorer)
+        name = (*where, job.settings, _is_judged(job))
         if name not in self._stages:
             self._stages[name] = self._stage(job)
         return self._stages[name]
 
     def on_host(self, job: Job) -> bool:
         """Whether a job runs on the host, one replicate at a time."""
-        return job.stage == "routes" or self.stage(job).on_host
+        return job.stage in DERIVED or self.stage(job).on_host
 
     def group(self, job: Job) -> tuple[Any, ...]:
         """The program that a job goes through: its stage, and the shapes of its data."""
+        if job.stage in DERIVED:
+            return job.stage, job.dataset
         return self.stage(job), self._shapes(job.dataset, job.split), job.completions
 
     def like(self, job: Job) -> Inputs:
@@ -121,6 +136,7 @@ class Materials:
             return inputs._replace(rate=np.float32(job.rate))
         given = job.begins_with
         inputs = inputs._replace(given=None if given is None else load(given))
+        inputs = inputs._replace(judging=self._judging(job, load))
         if job.stage != "fit":
             return inputs
         predictor = job.needed("predictor")
@@ -130,6 +146,26 @@ class Materials:
             return inputs
         budgets = np.asarray(self.datasets[job.dataset].budgets, np.float32)
         return inputs._replace(scored=part.scored, budgets=budgets)
+
+    def judged_rows(self, job: Job, load: Load) -> Table:
+        """The validation rows with holes in which the cells of an `auto` job were followed."""
+        return rollouts.sample_rows(self._with_holes(job, load), JUDGED_ROWS, seed=0)
+
+    def _with_holes(self, job: Job, load: Load) -> Table:
+        """The validation rows with their holes, for a job that needs the mask (if there is one)."""
+        mask, valid = job.needed("mask"), self.part(job.dataset, job.split).valid
+        return valid if mask is None else _with(valid, valid.x, load(mask).valid)
+
+    def _judging(self, job: Job, load: Load) -> Judging | None:
+        """What treatments are compared with, for jobs that compute something for this."""
+        availability, judge = job.needed("availability"), job.needed("judge")
+        if availability is not None:
+            return Judging(availability.key, load(availability))
+        if judge is None:
+            return None
+        budgets = judging_budgets(self.datasets[job.dataset].problem)
+        rows = self._with_holes(judge, load)
+        return Judging(judge.key, judge=load(judge), rows=rows, budgets=budgets)
 
     def restoration_error(self, job: Job, load: Load) -> float:
         """Root mean squared error of restored training rows, on cells that were there before masking."""
@@ -154,8 +190,12 @@ class Materials:
             part = self.part(job.dataset, job.split)
             if job.stage == "mask":
                 return shapes_of(Masks(part.train.available, part.valid.available))
+            actions = self.datasets[job.dataset].problem.n_actions
+            if job.stage == "availability":
+                return jax.ShapeDtypeStruct((len(part.valid.y), actions), np.float32)
             train = np.tile(part.train.x, (job.completions, 1))
-            return shapes_of(Values(train, part.valid.x, np.float32(0)))
+            paired = _score_like(len(part.valid.y), actions) if _is_judged(job) else None
+            return shapes_of(Values(train, part.valid.x, np.float32(0), paired))
         return result_like(self.stage(job), self.like(job), self.width)
 
     def _stage(self, job: Job) -> Stage:
@@ -165,9 +205,14 @@ class Materials:
         if job.stage == "restore":
             restoring = Restoring.parse(job.restorer)
             return Stage(
-                "restore", restoring.name, job.settings, self.protocol, completions=restoring.completions
+                "restore",
+                restoring.name,
+                job.settings,
+                self.protocol,
+                completions=restoring.completions,
+                judged=_is_judged(job),
             )
-        parts = {"predictor": job.predictor, "mask": job.mechanism}
+        parts = {"predictor": job.predictor, "mask": job.mechanism, "judge": job.predictor}
         part = parts.get(job.stage, job.method)
         stage = Stage(job.stage, part, job.settings, self.protocol)
         if job.stage != "fit":
@@ -180,6 +225,7 @@ class Materials:
             separate=rollouts.needs_separate_rollouts(problem, self.protocol),
             keep_policy=self.keep_policies or self.has_holes(job.dataset),
             roll_out=not self.has_holes(job.dataset),
+            judged=_is_judged(job),
         )
 
     def _part(self, name: str, split: int) -> PreparedSplit:
@@ -191,6 +237,18 @@ class Materials:
     def _shapes_of_split(self, name: str, split: int) -> tuple[Any, ...]:
         budgets = np.asarray(self.datasets[name].budgets, np.float32)
         return shape_key((self._problems[name], self.part(name, split), budgets))
+
+
+def _is_judged(job: Job) -> bool:
+    """Whether a job also computes what treatments are compared by."""
+    return any(need.stage in ("judge", "availability") for need in job.needs)
+
+
+def _score_like(n_rows: int, n_actions: int) -> RestorationScore:
+    """The shapes of a restorer's score."""
+    n = min(n_rows, MAX_ROWS)
+    by_row = jnp.zeros(n)
+    return RestorationScore(by_row, by_row, by_row, jnp.zeros(n, int), jnp.zeros((2, n, n_actions), bool))
 
 
 def _treated(part: PreparedSplit, job: Job, load: Load) -> tuple[Table, Table]:

@@ -1,5 +1,8 @@
 """The stages of the pipeline: predictor, mask, shared model, restoration, pretraining, policy, rollouts.
 
+Where treatments are to be compared without complete rows (`auto` in a study), a mask also has propensities
+and a judge, with which restorations are scored and policies are followed in its validation rows.
+
 Everything that trains goes through here: studies for many replicates at once, `ascertain train` for one, and
 `AcquisitionClassifier` for a person's table. A stage is data (hashable, picklable), and a pure function of
 arrays, unless a part of it runs on the host.
@@ -8,19 +11,36 @@ arrays, unless a part of it runs on the host.
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import jax.random as jr
+from jaxtyping import Array, Float
 
 from ascertain import methods, missingness, predictors, restoration
-from ascertain.evaluation._rollouts import budget_rollouts
+from ascertain.evaluation._followed import Followed, follow
+from ascertain.evaluation._propensity import availability_weights
+from ascertain.evaluation._rollouts import budget_rollouts, sample_rows
 from ascertain.missingness import mask_tables
+from ascertain.policy import Policy
 from ascertain.predictors._predictions import predict_in_jax
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.registry import SharedModel
-from ascertain.restoration._restorer import Restorer, complete
-from ascertain.restoration._score import score_rows
+from ascertain.restoration._restorer import Restorer, complete, label_free
+from ascertain.restoration._score import RestorationScore, score_rows
 
+JUDGED_BY = "nearest"  # the restorer whose draws are the baseline, and the futures of all policies
+JUDGED_ROWS = 2000  # validation rows that policies are followed in
 _SCORING = 100  # folded into a key to score restorers; small numbers would be those of `split`
+
+
+class Judging(NamedTuple):
+    """What all treatments of the same holes are compared with."""
+
+    key: Any  # the same for all
+    weights: Any = None  # of restorers' scores: 1 / P(a row has an action)
+    judge: "Judge | None" = None
+    rows: Table | None = None  # the validation rows with their holes
+    budgets: Any = None
 
 
 class Inputs(NamedTuple):
@@ -35,6 +55,7 @@ class Inputs(NamedTuple):
     predictor: Any = None
     scored: Table | None = None  # the rows that policies are evaluated on
     budgets: Any = None
+    judging: Judging | None = None  # only if treatments are to be compared
 
 
 class Masks(NamedTuple):
@@ -50,6 +71,14 @@ class Values(NamedTuple):
     train: Any
     valid: Any
     score: Any  # NaN in stores of earlier versions
+    paired: Any = None  # the score row by row, on cells that are the same for all restorers
+
+
+class Judge(NamedTuple):
+    """What policies are judged by in rows with holes, fitted to other rows with holes."""
+
+    predictor: Any
+    futures: Any  # a restorer that uses no label
 
 
 class Fitted(NamedTuple):
@@ -58,18 +87,20 @@ class Fitted(NamedTuple):
     policy: Any
     outcomes: Any
     probabilities: Any
+    followed: Followed | None = None
 
 
 @dataclass(frozen=True)
 class Stage:
     """What is computed for one replicate."""
 
-    name: str  # `predictor`, `mask`, `share`, `restore`, `pretrain` or `fit`
+    name: str  # `predictor`, `mask`, `availability`, `judge`, `share`, `restore`, `pretrain` or `fit`
     part: str = ""  # the predictor, mechanism, restorer or method by name
     settings: Any = None  # the part's
     protocol: Protocol = PAPER
     shared: SharedModel | None = None  # what `share` fits
     completions: int = 1  # of every training row, that `restore` makes
+    judged: bool = False  # whether `restore` and `fit` also compute what treatments are compared by
     # Only for `fit`:
     state: str = ""
     n_steps: int = 0  # the most steps of a rollout
@@ -86,7 +117,9 @@ class Stage:
     def on_host(self) -> bool:
         """Whether its part runs outside compiled programs, one replicate at a time."""
         kinds: dict[str, Any] = {"predictor": predictors, "mask": missingness}
-        kinds |= {"restore": restoration, "fit": methods}
+        kinds |= {"restore": restoration, "fit": methods, "judge": predictors}
+        if self.name == "availability":
+            return True
         return self.name in kinds and bool(kinds[self.name].get(self.part).on_host)
 
     def _predictor(self, inputs: Inputs) -> Any:
@@ -98,6 +131,13 @@ class Stage:
         mechanism = missingness.get(self.part)
         masked = mask_tables(inputs.key, mechanism, inputs.problem, inputs.train, inputs.valid, inputs.rate)
         return Masks(*(table.available for table in masked))
+
+    def _availability(self, inputs: Inputs) -> Float[Array, "instances actions"]:
+        return jnp.asarray(availability_weights(inputs.problem, inputs.valid), jnp.float32)
+
+    def _judge(self, inputs: Inputs) -> Judge:
+        futures = fit_restorer(inputs.key, JUDGED_BY, inputs.problem, inputs.train, inputs.valid, None)
+        return Judge(self._predictor(inputs), label_free(futures))
 
     def _share(self, inputs: Inputs) -> Any:
         assert self.shared is not None
@@ -115,7 +155,16 @@ class Stage:
             complete(k, restorer, table, n).x for k, table, n in zip(drawing, tables, numbers, strict=True)
         )
         score = score_rows(jr.fold_in(inputs.key, _SCORING), inputs.problem, restorer, *tables)
-        return Values(train, valid, score.mean)
+        return Values(train, valid, score.mean, self._paired_score(inputs, restorer))
+
+    def _paired_score(self, inputs: Inputs, restorer: Restorer) -> RestorationScore | None:
+        """The score of a restorer with a key and weights that are the same for all."""
+        if not self.judged:
+            return None
+        assert inputs.judging is not None
+        key = jr.wrap_key_data(inputs.judging.key)
+        given = (inputs.problem, restorer, inputs.train, inputs.valid)
+        return score_rows(key, *given, inputs.judging.weights)
 
     def _pretrain(self, inputs: Inputs) -> Any:
         pretrain = methods.get(self.part).pretrain
@@ -137,8 +186,9 @@ class Stage:
             protocol=self.protocol,
         )
         kept = policy if self.keep_policy else None
+        followed = self._followed(inputs, policy)
         if not self.roll_out:
-            return Fitted(kept, None, None)
+            return Fitted(kept, None, None, followed)
         assert inputs.scored is not None
         rollouts = budget_rollouts(
             acting,
@@ -151,7 +201,28 @@ class Stage:
             separate=self.separate,
         )
         predicted = predict_in_jax(inputs.predictor, inputs.problem, inputs.scored, rollouts.acquired)
-        return Fitted(kept, rollouts, predicted)
+        return Fitted(kept, rollouts, predicted, followed)
+
+    def _followed(self, inputs: Inputs, policy: Policy) -> Followed | None:
+        """Follow the policy in validation rows with holes."""
+        if not self.judged:
+            return None
+        judging = inputs.judging
+        assert judging is not None
+        assert judging.judge is not None
+        assert judging.rows is not None
+        return follow(
+            jr.wrap_key_data(judging.key),
+            policy,
+            inputs.problem,
+            sample_rows(judging.rows, JUDGED_ROWS, seed=0),
+            judging.judge.predictor,
+            judging.judge.futures,
+            judging.budgets,
+            protocol=self.protocol,
+            n_steps=self.n_steps,
+            separate=self.separate,
+        )
 
 
 def fit_restorer(

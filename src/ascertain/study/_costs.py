@@ -15,20 +15,28 @@ from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import Materials
 from ascertain.restoration._registry import Restoring
 
-_STAGES = ("predictor", "mask", "share", "restore", "pretrain", "fit", "routes")  # in the order of a study
+_STAGES = (  # in the order of a study
+    *("predictor", "mask", "availability", "judge", "share", "restore", "pretrain", "fit", "auto", "routes"),
+)
 _COSTS = {
     "gpu": {
         "predictor": Cost(2.0, 0.02, 8),
         "mask": Cost(0.0, 0.0, 5),
+        "availability": Cost(0.0, 1.0, 0),
+        "judge": Cost(2.0, 0.02, 8),
         "share": Cost(15.0, 0.9, 15),
         "restore": Cost(0.0, 0.0, 8),
+        "auto": Cost(0.0, 0.2, 0),
         "routes": Cost(0.0, 1.0, 3),
     },
     "cpu": {
         "predictor": Cost(0.0, 8.0, 5),
         "mask": Cost(0.0, 0.0, 3),
+        "availability": Cost(0.0, 1.0, 0),
+        "judge": Cost(0.0, 8.0, 6),
         "share": Cost(0.0, 35.0, 8),
         "restore": Cost(0.0, 0.0, 4),
+        "auto": Cost(0.0, 0.2, 0),
         "routes": Cost(0.0, 2.0, 2),
     },
 }

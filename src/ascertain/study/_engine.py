@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from ascertain.errors import AscertainError
 from ascertain.evaluation._routes import route_structure
 from ascertain.recipe._jobs import Job
+from ascertain.recipe._materials import DERIVED
 from ascertain.recipe._programs import Done, run_on_host
+from ascertain.study._choice import choose_cell, chosen_record
 from ascertain.study._costs import chunk_seconds, stage_rank, work_of
 from ascertain.study._file import Study, study_text, write_study
 from ascertain.study._grid import Grid
@@ -201,7 +203,7 @@ class _Run:
         found: dict[tuple[Any, ...], _Group] = {}
         for job in jobs:
             on_host = self.materials.on_host(job)
-            name = ("routes", job.dataset) if job.stage == "routes" else self.materials.group(job)
+            name = self.materials.group(job)
             if name not in found:
                 found[name] = _Group(name, _label(job), 1 if on_host else self.runner.width, on_host, [])
             found[name].waiting.append(job)
@@ -270,8 +272,9 @@ class _Run:
 
     def _compute(self, chunk: _Chunk) -> None:
         """Compute a chunk and save its results; runs in a thread."""
-        if chunk.jobs[0].stage == "routes":
-            self._routes(chunk.jobs[0])
+        if chunk.jobs[0].stage in DERIVED:
+            derive = self._routes if chunk.jobs[0].stage == "routes" else self._choose
+            derive(chunk.jobs[0])
             return
         inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
         if chunk.group.on_host:
@@ -324,7 +327,19 @@ class _Run:
             if job.stage != "fit":
                 self.store.save_artefact(job, result, details)
                 continue
-            self.store.save_record(job, cell_record(job, self.grid, result, self._load, details))
+            record = cell_record(job, self.grid, result, self._load, details)
+            followed = None if result.followed is None else result.followed.shortened()
+            self.store.save_record(job, record, followed)
+
+    def _choose(self, job: Job) -> None:
+        """Choose a treatment by what was recorded of all, on the host."""
+        start = time.perf_counter()
+        cell, choice = choose_cell(job, self.materials, self.store, self._load)
+        picked = self.store.record(cell)
+        assert picked is not None
+        done = Done([], time.perf_counter() - start, 0.0, 0, self.runner.device)
+        record = chosen_record(job, picked, choice, details_of(done, 1, self.runner, 1))
+        self.store.save_record(job, record)
 
     def _routes(self, job: Job) -> None:
         """Measure the structure of a split's routes, on the host."""

@@ -15,6 +15,7 @@ from ascertain._core.checks import check_rate
 from ascertain._core.files import replacing
 from ascertain.datasets._dataset import Dataset
 from ascertain.errors import InputError, did_you_mean
+from ascertain.evaluation._auto import AUTO
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._materials import Scored
 from ascertain.recipe._presets import overridden
@@ -22,6 +23,7 @@ from ascertain.restoration._registry import MOST_COMPLETIONS, Restoring
 from ascertain.restoration._treatments import PAPERS, Treatment
 
 Names = tuple[str, ...]
+Chosen = Literal["auto"]
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -94,8 +96,9 @@ class Study(BaseModel):
     methods
         Registered names; `jafa` means all of its state variants, `jafa:sm` one.
     treatments
-        `complete`, `restricted`, `restored`; by default all that a dataset allows. Complete data are trained
-        on once, whatever the mechanisms and rates.
+        `complete`, `restricted`, `restored` (by default all of these that a dataset allows), `direct` for
+        methods that have it, and `auto`. Complete data are trained on once, whatever the mechanisms and
+        rates. `auto` trains nothing: it chooses among the others by the masked validation rows.
     restorers, rates, splits
         Each combination is a cell. `ensemble:6` restores every training row six times.
     completions
@@ -125,7 +128,7 @@ class Study(BaseModel):
     protocol: Literal["paper", "afabench"] = "paper"
     datasets: Names = Field(min_length=1)
     methods: Names = Field(min_length=1)
-    treatments: tuple[Treatment, ...] | None = Field(None, min_length=1)
+    treatments: tuple[Treatment | Chosen, ...] | None = Field(None, min_length=1)
     restorers: Names = ("pvae",)
     completions: int = Field(1, ge=1, le=MOST_COMPLETIONS)
     mechanisms: Names | None = None
@@ -157,6 +160,7 @@ class Study(BaseModel):
         for treatment in treatments:
             if treatment == "complete":
                 made.append(TrainingData())
+            if treatment in ("complete", AUTO):
                 continue
             fillers = self._fillers if treatment == "restored" else ("",)
             made += [
@@ -174,6 +178,11 @@ class Study(BaseModel):
             # A study may compare methods that learn from holes directly with others.
             if made.treatment != "direct" or methods.get(method).learns_directly
         ]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a treatment is chosen among the others."""
+        return AUTO in (self.treatments or ())
 
     def _all_holes(self, has_holes: bool) -> Sequence[tuple[str, float]]:
         """The mechanisms and rates that hide cells of a dataset."""
@@ -360,6 +369,11 @@ def _check_values(study: Study) -> None:
     if treatments - {"complete"} and (study.mechanisms == () or not study.rates or study.holes == ()):
         raise InputError(
             "restricted and restored data need at least one of mechanisms and of rates, or holes"
+        )
+    if AUTO in treatments and not ("restricted" in treatments and treatments & {"restored", "direct"}):
+        raise InputError(
+            "treatments: auto chooses among the other treatments of rows with holes; list restricted, and "
+            "restored or direct, beside it"
         )
     if "restored" in treatments and not study.restorers:
         raise InputError("restored data need at least one of restorers")

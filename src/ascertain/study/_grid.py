@@ -1,6 +1,7 @@
 """All jobs of a study."""
 
 from pathlib import Path
+from typing import Any
 
 from ascertain.errors import InputError
 from ascertain.protocol import protocol
@@ -31,8 +32,11 @@ class Grid:
 
     def _add(self, name: str, split: int) -> None:
         study, has_holes = self.study, self.materials.has_holes(name)
-        jobs = self.materials.jobs(name, split, study.seed, study.settings, study.predictor)
-        self.cells += [jobs.cell(*cell) for cell in study.cells(has_holes)]
+        jobs = self.materials.jobs(name, split, study.seed, study.settings, study.predictor, study.chooses)
+        cells = [jobs.cell(*cell) for cell in study.cells(has_holes)]
+        self.cells += cells
+        if study.chooses:
+            self.cells += [jobs.auto(each) for each in _differently_treated(cells)]
         if study.measures_routes(has_holes):
             self.routes.append(jobs.routes())
 
@@ -47,3 +51,12 @@ class Grid:
                     f'on: {what} cannot be had. Say treatments = ["restricted", "restored"], and leave '
                     "routes out"
                 )
+
+
+def _differently_treated(cells: list[Job]) -> list[list[Job]]:
+    """The cells about rows with holes, those together that differ in the treatment only."""
+    found: dict[Any, list[Job]] = {}
+    for job in cells:
+        if job.treatment != "complete":
+            found.setdefault((job.method, job.state, job.mechanism, job.rate), []).append(job)
+    return list(found.values())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ascertain.recipe._jobs import Job
-from ascertain.recipe._materials import Materials
+from ascertain.recipe._materials import DERIVED, Materials
 from ascertain.study._costs import chunk_memory, chunk_seconds, cost_of, kind_of_device, stage_rank, work_of
 from ascertain.study._file import Study
 from ascertain.study._grid import Grid
@@ -42,7 +42,7 @@ def plan_study(study: Study, width: int | None = None, data_dir: Path | None = N
     materials = grid.materials
     groups: dict[tuple[str, Any], list[Job]] = {}
     for job in grid.jobs:
-        name: Any = ("routes",) if job.stage == "routes" else materials.group(job)
+        name: Any = (job.stage,) if job.stage in DERIVED else materials.group(job)
         groups.setdefault((work_of(job), name), []).append(job)
     rows = []
     for work in dict.fromkeys(work for work, _ in sorted(groups, key=lambda g: stage_rank(groups[g][0]))):

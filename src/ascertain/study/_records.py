@@ -26,6 +26,7 @@ ACQUISITIONS = "acquisitions.parquet"
 TABLES = (RESULTS, TIMINGS, ROUTES, ACQUISITIONS)
 
 _RESTORATION = ("restoration_rmse", "restoration_score")  # records of earlier versions lack the second
+_CHOICE = ("picked", "reason")  # only of `auto`
 _SHARE_DIGITS = 6
 
 
@@ -131,12 +132,15 @@ def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
     for cell, record in records.items():
         own = {"cell": cell, **{name: record[name] for name in (*IDENTITY, "protocol")}}
         after = {name: record.get(name) for name in (*_RESTORATION, "shortened")}
-        after |= {name: record["details"][name] for name in ("width", "device")}
+        computed = record.get("computed", record["details"])
+        after |= {name: computed[name] for name in ("width", "device")}
+        after |= {name: record[name] for name in _CHOICE if name in record}
         shared = {"train_budget": record["train_budget"], "metric": record["metric"]}
         rows += [{**own, "budget": row["budget"], **shared, **row, **after} for row in record["scores"]]
-    return _sorted(pd.DataFrame(rows), "budget", "estimator").astype(
-        dict.fromkeys(_RESTORATION, float) if rows else {}
-    )
+    found = _sorted(pd.DataFrame(rows), "budget", "estimator")
+    if rows:
+        found = found.astype(dict.fromkeys(_RESTORATION, float))
+    return found.fillna({name: "" for name in _CHOICE if name in found})
 
 
 def _acquisitions(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
@@ -163,14 +167,14 @@ def _timings(
 ) -> pd.DataFrame:
     rows = []
     for job in grid.jobs:
-        if job.stage == "fit":
+        if job.stage in ("fit", "auto"):
             details = records.get(job.id, {}).get("details")
         elif job.stage == "routes":
             details = routes.get(job.id, {}).get("details")
         else:
             details = store.details(job)
         if details is not None:
-            own = {"stage": job.stage, "cell": job.id if job.stage == "fit" else "", **job.identity()}
+            own = {"stage": job.stage, "cell": job.id if job.id in records else "", **job.identity()}
             rows.append({**own, "protocol": grid.study.protocol, **details})
     return _sorted(pd.DataFrame(rows), "stage")
 

@@ -37,7 +37,7 @@ def status_of(folder: Path, data_dir: Path | None = None) -> Status:
     grid, store = Grid(read_study(file), data_dir), Store(folder)
     failures = {job.id: error for job in grid.jobs if (error := store.failure(job)) is not None}
     states = {job.id: _state(store, job, failures) for job in grid.cells}
-    found = [record for job in grid.cells if (record := store.record(job)) is not None]
+    found = [record for job in grid.cells if job.stage == "fit" and (record := store.record(job)) is not None]
     rows = []
     for (dataset, policy), jobs in _by_policy(grid.cells).items():
         counts = Counter(states[job.id] for job in jobs)

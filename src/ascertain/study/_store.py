@@ -2,7 +2,8 @@
 
     study.toml                what is run
     cells/*.json              one record per finished cell (and per dataset and split, for routes)
-    artefacts/*.safetensors   what cells share: predictors, masks, restored tables, pretrained networks
+    artefacts/*.safetensors   what cells share: predictors, masks, restored tables, pretrained networks;
+                              and what `auto` chooses by, one file for each cell that it may choose
     failures/*.json           the errors of jobs that failed, until they succeed
     *.parquet                 assembled tables
 
@@ -26,10 +27,11 @@ from safetensors.numpy import save
 
 from ascertain._core.files import replacing
 from ascertain.errors import StoreError
+from ascertain.evaluation._followed import Followed
 from ascertain.recipe._jobs import Job
 
 _OPEN: set[Path] = set()  # folders with a run in this process
-_RECORDED = ("fit", "routes")  # stages with records as results; the others have arrays
+_RECORDED = ("fit", "auto", "routes")  # stages with records as results; the others have arrays
 
 
 class Store:
@@ -80,8 +82,13 @@ class Store:
         intact = isinstance(record, dict) and record.pop("sha256", None) == _digest(record)
         return record if intact else None
 
-    def save_record(self, job: Job, record: Mapping[str, Any]) -> None:
-        """Write a cell's record."""
+    def save_record(self, job: Job, record: Mapping[str, Any], followed: Followed | None = None) -> None:
+        """Write a cell's record, and what its policy did in rows with holes."""
+        if followed is not None:
+            content = save({name: np.ascontiguousarray(each) for name, each in followed._asdict().items()})
+            with replacing(self._followed_path(job)) as temporary:
+                temporary.write_bytes(content)
+            record = {**record, "followed": hashlib.sha256(content).hexdigest()}
         with replacing(self.path(job)) as temporary:
             temporary.write_text(json.dumps({**record, "sha256": _digest(record)}))
         self._clear_failure(job)
@@ -90,7 +97,10 @@ class Store:
         """Read how a job's result was computed, or None if the result is absent or incomplete."""
         if job.stage in _RECORDED:
             record = self.record(job)
-            return None if record is None else record["details"]
+            if record is None or not self._has_followed(job, record):
+                return None
+            details: dict[str, Any] = record["details"]
+            return details
         try:
             with safe_open(self.path(job), "numpy") as file:
                 return json.loads(file.metadata()["details"])
@@ -116,12 +126,17 @@ class Store:
         with safe_open(self.path(job), "numpy") as file:
             known = set(file.keys())
             leaves = [
-                file.get_tensor(str(place))
+                file.get_tensor(str(place)).reshape(leaf.shape)
                 if job.stage != "restore" or str(place) in known
                 else np.full(leaf.shape, np.nan, leaf.dtype)
                 for place, leaf in enumerate(shapes)
             ]
         return jax.tree.unflatten(structure, leaves)
+
+    def load_followed(self, job: Job) -> Followed:
+        """Read what the policy of a cell did in rows with holes."""
+        with safe_open(self._followed_path(job), "numpy") as file:
+            return Followed(*(file.get_tensor(name) for name in Followed._fields))
 
     def save_failure(self, job: Job, error: str, trace: str = "") -> None:
         """Record why a job failed; the next run tries it again."""
@@ -153,6 +168,19 @@ class Store:
         """Release a job."""
         assert self._locks is not None
         fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _lock_byte(job))
+
+    def _followed_path(self, job: Job) -> Path:
+        return self.folder / "artefacts" / f"{job.id}.safetensors"
+
+    def _has_followed(self, job: Job, record: Mapping[str, Any]) -> bool:
+        """Whether the file that belongs to a record is as it was written, if there is one."""
+        if "followed" not in record:
+            return True
+        try:
+            content = self._followed_path(job).read_bytes()
+        except OSError:
+            return False
+        return hashlib.sha256(content).hexdigest() == record["followed"]
 
     def _failure_path(self, job: Job) -> Path:
         return self.folder / "failures" / f"{job.id}.json"
