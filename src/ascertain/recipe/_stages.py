@@ -26,7 +26,7 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.registry import SharedModel
 from ascertain.restoration._restorer import Restorer, complete, label_free
-from ascertain.restoration._score import RestorationScore, score_rows
+from ascertain.restoration._score import score_rows
 
 JUDGED_BY = "nearest"  # the restorer whose draws are the baseline, and the futures of all policies
 JUDGED_ROWS = 2000  # validation rows that policies are followed in
@@ -154,17 +154,14 @@ class Stage:
         train, valid = (
             complete(k, restorer, table, n).x for k, table, n in zip(drawing, tables, numbers, strict=True)
         )
-        score = score_rows(jr.fold_in(inputs.key, _SCORING), inputs.problem, restorer, *tables)
-        return Values(train, valid, score.mean, self._paired_score(inputs, restorer))
-
-    def _paired_score(self, inputs: Inputs, restorer: Restorer) -> RestorationScore | None:
-        """The score of a restorer with a key and weights that are the same for all."""
         if not self.judged:
-            return None
+            score = score_rows(jr.fold_in(inputs.key, _SCORING), inputs.problem, restorer, *tables)
+            return Values(train, valid, score.mean)
         assert inputs.judging is not None
-        key = jr.wrap_key_data(inputs.judging.key)
-        given = (inputs.problem, restorer, inputs.train, inputs.valid)
-        return score_rows(key, *given, inputs.judging.weights)
+        # With a key and weights that are the same for all restorers.
+        common = jr.wrap_key_data(inputs.judging.key)
+        score = score_rows(common, inputs.problem, restorer, *tables, inputs.judging.weights)
+        return Values(train, valid, score.mean, score)
 
     def _pretrain(self, inputs: Inputs) -> Any:
         pretrain = methods.get(self.part).pretrain
