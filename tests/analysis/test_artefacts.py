@@ -19,6 +19,7 @@ NAMES = [
     *("state-variants", "route-structure", "adaptivity", "estimates", "damage"),
     *("exact-study", "exact-collapse"),
     *("recovered", "recovered-shares", "recovered-by-dataset", "recovered-by-policy", "recovered-losses"),
+    "recovered-auto",
 ]
 SWEEP = Sweep(dims=[4, 6], budgets=[2, 3], rates=[0.5, 0.3], sizes=[10, 100], replicates=2)
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from ascertain import InputError
 from ascertain.analysis._recovered import (
+    against_one_choice,
     by_dataset,
     changes,
     compared_changes,
@@ -279,3 +280,51 @@ def test_only_studies_beyond_the_paper_are_compared() -> None:
     unfinished = [row for row in papers if row["treatment"] != "complete"]
     with pytest.raises(InputError, match="no policy has a score"):
         compared_changes(results_of(unfinished + cell("cube", "gdfs", "direct", [0.7])))
+
+
+def with_auto(rows: list[Row], seed: int = 1) -> list[Row]:
+    """The same with a choice for every cell with holes, made at random."""
+    draws = np.random.default_rng(seed)
+    keys = ("dataset", "method", "state", "mechanism", "rate", "split")
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["treatment"] != "complete":
+            found.setdefault(tuple(row[key] for key in keys), []).append(row)
+    chosen = [candidates[draws.integers(len(candidates))] for candidates in found.values()]
+    return rows + [
+        {**row, "treatment": "auto", "restorer": "", "picked": row["restorer"] or row["treatment"]}
+        for row in chosen
+    ]
+
+
+def test_a_choice_is_compared_with_one_made_on_the_other_splits() -> None:
+    """Worked out in loops from the scores themselves."""
+    rows = with_auto(study())
+    found = against_one_choice(changes(results_of(rows))).set_index(["policies", "mechanism", "rate"])
+    by_pair: dict[tuple[Any, ...], dict[tuple[str, str], dict[int, float]]] = {}
+    for row in rows:
+        if row["treatment"] != "complete":
+            pair = tuple(row[key] for key in ("method", "state", "dataset", "mechanism", "rate"))
+            ways = by_pair.setdefault(pair, {})
+            ways.setdefault((row["treatment"], row["restorer"]), {})[row["split"]] = row["score"]
+    expected: dict[Any, list[tuple[float, float]]] = {}
+    for (method, _, _, mechanism, rate), ways in by_pair.items():
+        auto = ways.pop(("auto", ""))
+        for split, score in auto.items():
+            elsewhere = [sum(way.values()) - way[split] for way in ways.values()]
+            best = list(ways.values())[int(np.argmax(elsewhere))]
+            restricted = ways["restricted", ""][split]
+            group = ("other" if method == "planner" else "paper", mechanism, rate)
+            expected.setdefault(group, []).append((score - restricted, best[split] - restricted))
+    assert set(found.index) == set(expected)
+    for group, gains in expected.items():
+        mean, single = np.mean(gains, axis=0)
+        row = found.loc[group]
+        assert row[["auto", "single", "difference"]].tolist() == pytest.approx([mean, single, mean - single])
+        assert row["difference_low"] < row["difference"] < row["difference_high"]
+        assert (row["pairs"], row["splits"]) == (len(gains) / 5, 5)
+
+
+def test_without_other_splits_there_is_no_single_choice() -> None:
+    assert against_one_choice(changes(results_of(with_auto(study(splits=1))))).empty
+    assert against_one_choice(changes(results_of(study()))).empty

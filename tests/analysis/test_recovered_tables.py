@@ -9,7 +9,7 @@ from ascertain.analysis._artefacts import ARTEFACTS
 from ascertain.analysis._recovered import changes, recovered
 
 from .made_up import Row, arms, cell, results_of
-from .test_recovered import study
+from .test_recovered import study, with_auto
 
 
 def small() -> list[Row]:
@@ -82,9 +82,37 @@ def test_other_policies_are_named_if_they_are_few() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ARTEFACTS if name.startswith("recovered-")])
 def test_latex_has_a_row_per_row_and_no_raw_percent_or_minus(name: str) -> None:
-    artefact, results = ARTEFACTS[name], results_of(small())
+    artefact, results = ARTEFACTS[name], results_of(with_auto(small()))
     assert artefact.latex is not None
     text = artefact.latex(results)
     assert text.count(r" \\") == len(artefact.make(results)) + 1  # and the header
     assert "\u2212" not in text
     assert text.count("%") == text.count(r"\%")
+
+
+def test_what_was_chosen_is_told() -> None:
+    rows = small() + [
+        {**row, "treatment": "auto", "restorer": "", "picked": row["restorer"] or row["treatment"]}
+        for row in small()
+        if row["method"] == "dime"
+        and row["restorer"] == ("ensemble:6" if row["dataset"] == "cube" else "")
+        and row["treatment"] == ("restored" if row["dataset"] == "cube" else "restricted")
+    ]
+    found = tables.choices_table(results_of(rows)).to_dict("records")
+    assert len(found) == 1
+    assert found[0]["Policies"] == "the paper's policies"
+    # On CUBE both are the ensemble, which gains .2. On ACTG175 auto is restricted training; the other choice
+    # is the ensemble in split 0, for its gain of .02 in split 1, and restricted training in split 1.
+    gains = [found[0][name] for name in ("Gain of auto", "Gain of one choice", "Difference")]
+    assert gains == ["+0.100", "+0.100", "0.000"]
+    assert found[0]["Chosen"] == "ensemble with 6 completions 50%, restricted 50%"
+    assert r"\bottomrule" in tables.choices_latex(results_of(rows))
+    shown = tables.shares_table(results_of(rows))
+    assert shown["Trained on"].tolist() == ["PVAE", "ensemble with 6 completions", "auto", "direct"]
+
+
+def test_there_is_nothing_to_tell_without_a_choice() -> None:
+    with pytest.raises(InputError, match="no cell of the treatment 'auto'"):
+        tables.choices_table(results_of(small()))
+    with pytest.raises(InputError, match="there is one split only"):
+        tables.choices_table(results_of(with_auto(study(splits=1))))

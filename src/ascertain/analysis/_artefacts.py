@@ -180,6 +180,14 @@ _ALL = (
         restorers.losses_latex,
         section="recovered",
     ),
+    Artefact(
+        "recovered-auto",
+        "What the automatic treatment gains beside one choice made on the other splits, and what it chose.",
+        restorers.choices_table,
+        restorers.choices_numbers,
+        restorers.choices_latex,
+        section="recovered",
+    ),
 )
 ARTEFACTS: dict[str, Artefact] = {artefact.name: artefact for artefact in _ALL}
 

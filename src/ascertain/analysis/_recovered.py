@@ -23,6 +23,7 @@ from ascertain.restoration._treatments import PAPERS, TREATMENTS
 
 # `policies` is "paper" for the paper's, "other" for the rest: they are never averaged with each other.
 HOLES = ["policies", "mechanism", "rate"]
+AUTO = "auto"  # the treatment that is one of the others, chosen without complete rows
 WAY = ["treatment", "restorer"]  # what is done about holes; `restorer` is '' where nothing is restored
 SETTING = [*HOLES, *WAY]
 POLICY = ["method", "state"]
@@ -60,9 +61,13 @@ def changes(results: Results) -> pd.DataFrame:
     )
     found["damage"] = found["score_complete"] - found["score_restricted"]
     found["gain"] = found["score"] - found["score_restricted"]
-    found["policies"] = np.where(found["method"].isin(list(METHODS)), "paper", "other")
     keys = [*SETTING, *PAIR, "split"]
-    return in_order_of(found, keys)[[*keys, "damage", "gain"]]
+    return in_order_of(with_groups(found), keys)[[*keys, "damage", "gain"]]
+
+
+def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the column `policies`: whether a row's method is one of the paper's."""
+    return frame.assign(policies=np.where(frame["method"].isin(list(METHODS)), "paper", "other"))
 
 
 def compared_changes(results: Results) -> pd.DataFrame:
@@ -186,11 +191,45 @@ def by_dataset(changes: pd.DataFrame) -> pd.DataFrame:
     return alone.merge(rest.add_prefix("without_"), on=[*SETTING, "dataset"], how="left")
 
 
+def against_one_choice(changes: pd.DataFrame, by: Sequence[str] = HOLES) -> pd.DataFrame:
+    """Compare `auto` with one way of treating holes for all splits, made out on the other splits.
+
+    For each pair of policy and dataset and each split this is the way, restricted training among them, with
+    the largest mean gain on the other splits. So it knows the scores of complete rows, which `auto` does not.
+
+    Returns
+    -------
+    DataFrame
+        One row per group in which something was chosen: the number of `pairs` and of `splits`, the mean gains
+        `auto` and `single`, and their `difference` with its 95% bootstrap interval over splits
+        (`difference_low`, `difference_high`).
+    """
+    cell = [*HOLES, *PAIR]
+    auto = changes[changes["treatment"] == AUTO].rename(columns={"gain": "auto"})
+    others = changes[changes["treatment"] != AUTO]
+    nothing = auto.assign(treatment="restricted", restorer="", gain=0.0)
+    ways = pd.concat([nothing[others.columns], others], ignore_index=True)
+    gains = ways.groupby([*cell, *WAY], sort=False)["gain"]
+    further = gains.transform("size") - 1
+    ways["elsewhere"] = (gains.transform("sum") - ways["gain"]) / further.where(further > 0)
+    # The simpler one, which comes first, where several are as good.
+    known = ways.dropna(subset="elsewhere")
+    best = known.loc[known.groupby([*cell, "split"])["elsewhere"].idxmax()].rename(columns={"gain": "single"})
+    both = auto.merge(best[[*cell, "split", "single"]], on=[*cell, "split"])
+    both["difference"] = both["auto"] - both["single"]
+    rows = [(len(n), *_ratio(total, n)) for total, n in _sums(both, "difference", by)]
+    means = both.groupby(list(by), sort=False)[["auto", "single"]].mean().reset_index(drop=True)
+    pairs = both[_with_pair(by)].drop_duplicates().groupby(list(by), sort=False).size()
+    found = pd.DataFrame(rows, columns=["splits", "difference", "difference_low", "difference_high"])
+    groups = _groups(both, by).assign(pairs=pairs.to_numpy())
+    return pd.concat([groups, means, found], axis="columns")
+
+
 def in_order_of(changes: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Sort by columns: the paper's policies first, and parts as they are registered."""
     ranks = {
         "policies": ["paper", "other"],
-        "treatment": [*TREATMENTS, *sorted(set(changes["treatment"]) - set(TREATMENTS))],
+        "treatment": [*TREATMENTS, AUTO, *sorted(set(changes["treatment"]) - {*TREATMENTS, AUTO})],
         "restorer": sorted(set(changes["restorer"]), key=_restorer_rank),
         "mechanism": in_order("mechanism", changes["mechanism"]),
         "method": in_order("method", changes["method"]),

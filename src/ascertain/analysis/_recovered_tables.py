@@ -5,15 +5,19 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from ascertain.analysis._recovered import (
+    AUTO,
+    HOLES,
     POLICY,
     SETTING,
     WAY,
+    against_one_choice,
     by_dataset,
     compared_changes,
     in_order_of,
     losses,
     recovered,
     summary,
+    with_groups,
 )
 from ascertain.analysis._results import Results
 from ascertain.analysis._tables import latex_cell, latex_table
@@ -21,6 +25,7 @@ from ascertain.errors import InputError
 from ascertain.reporting import _names as names
 from ascertain.reporting._tables import NOTHING, number_text
 from ascertain.reporting._text import joined
+from ascertain.restoration._treatments import TREATMENTS
 
 _BY_POLICY = ["mechanism", "rate", *WAY, *POLICY]
 _MOST_NAMED = 3
@@ -130,6 +135,40 @@ def losses_latex(results: Results) -> str:
     return _latex(_losing(results), caption, "tab:recovered-losses")
 
 
+def choices_table(results: Results) -> pd.DataFrame:
+    """What `auto` gains beside the best single choice, and how often it chose what."""
+    found, changes = choices_numbers(results), compared_changes(results)
+    columns = _about(found.assign(treatment=AUTO, restorer=""), changes).drop(columns="Trained on")
+    told = {
+        "Gain of auto": found["auto"].map(_signed),
+        "Gain of one choice": found["single"].map(_signed),
+        "Difference": found["difference"].map(_signed),
+        "95% interval": _interval(found, "difference", _signed),
+        "Chosen": _chosen(results, found),
+    }
+    return pd.concat([columns, pd.DataFrame(told)], axis="columns")
+
+
+def choices_numbers(results: Results) -> pd.DataFrame:
+    """The numbers of `choices_table`."""
+    changes = compared_changes(results)
+    if not (changes["treatment"] == AUTO).any():
+        raise InputError("the results hold no cell of the treatment 'auto'")
+    found = against_one_choice(changes)
+    if found.empty:
+        raise InputError("a single choice is made on other splits, and there is one split only")
+    return found
+
+
+def choices_latex(results: Results) -> str:
+    """`choices_table` as LaTeX."""
+    caption = (
+        "Mean gain of the automatic treatment, and of one choice for each policy and dataset that is made "
+        "on the scores of the other splits."
+    )
+    return _latex(choices_table(results), caption, "tab:recovered-auto")
+
+
 def percent(share: float) -> str:
     """Write a share; a dash where there is none.
 
@@ -194,6 +233,22 @@ def _signed(value: float) -> str:
 def _interval(found: pd.DataFrame, name: str, write: Callable[[float], str]) -> list[str]:
     ends = zip(found[f"{name}_low"], found[f"{name}_high"], strict=True)
     return [NOTHING if pd.isna(low) else f"{write(low)} to {write(high)}" for low, high in ends]
+
+
+def _chosen(results: Results, found: pd.DataFrame) -> list[str]:
+    """The treatments that were chosen, the most frequent first."""
+    scores = names.without_baselines(results.scores)
+    auto = scores[scores["treatment"] == AUTO]
+    counts = with_groups(auto).groupby(HOLES)["picked"].value_counts(normalize=True)
+    told = []
+    for key in found[HOLES].itertuples(index=False, name=None):
+        parts = [f"{_picked_name(str(picked))} {percent(share)}" for picked, share in counts[key].items()]
+        told.append(", ".join(parts))
+    return told
+
+
+def _picked_name(picked: str) -> str:
+    return picked if picked in TREATMENTS else names.restorer_name(picked)
 
 
 def _with_error(means: "pd.Series[float]", errors: "pd.Series[float]") -> list[str]:

@@ -28,11 +28,12 @@ _COLUMNS = {
     "routes": ["dataset", "split", "protocol", "budget", "v_static", "sensitivity", "overlap", "routes"],
     "acquisitions": ["cell", *IDENTITY, "step", "action", "share"],
 }
-_LATER = {"results": ["restoration_score"]}  # columns that studies of earlier versions do not have
+# Columns that not all studies have: those of earlier versions, those without the treatment `auto`.
+_LATER = {"results": ["restoration_score", "picked"]}
 _TEXT = ["cell", *(column for column in IDENTITY if column not in ("rate", "split"))]  # '' where missing
 _DTYPES = {
     **dict.fromkeys((*_TEXT, "stage", "metric", "device", "version"), "str"),
-    **dict.fromkeys(("jax", "host", "finished", "action"), "str"),
+    **dict.fromkeys(("jax", "host", "finished", "action", "picked"), "str"),
     "split": "int64",
     "step": "int64",
     "shortened": "bool",
@@ -193,7 +194,7 @@ def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
         )
     table = table.assign(**{column: float("nan") for column in _LATER.get(name, ()) if column not in table})
     # Columns that do not apply to a row may have been written as missing.
-    blanks = {**dict.fromkeys(_TEXT, ""), "rate": 0.0}
+    blanks = {**dict.fromkeys((*_TEXT, "picked"), ""), "rate": 0.0}
     table = table.fillna({column: blank for column, blank in blanks.items() if column in table.columns})
     # Keep the study's protocol: scores of two protocols are never averaged.
     if protocol is not None and (table["protocol"] == protocol).any():

@@ -314,7 +314,7 @@ def test_a_study_of_several_restorers_says_what_they_recover(tmp_path: Path) -> 
 def test_a_study_of_one_restorer_does_not_miss_it(tmp_path: Path) -> None:
     results = stored(study(grid(scores)), tmp_path)
     own = [artefact for artefact in ARTEFACTS.values() if artefact.section == "recovered"]
-    assert len(own) == 5
+    assert len(own) == 6
     assert render(results, own) == render(results, [])
 
 
