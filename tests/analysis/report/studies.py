@@ -106,6 +106,7 @@ _DEFAULTS: dict[str, Any] = {
     "n_rows": 400,
     "restoration_rmse": float("nan"),
     "restoration_score": float("nan"),
+    "picked": "",
     "shortened": False,
     "width": 16,
     "device": "cpu",

@@ -15,9 +15,9 @@ _MEASURED = (
     *("score", "mean_cost", "mean_acquisitions", *SCORES),
     *("forced_stop_rate", "n_rows", "restoration_rmse", "restoration_score"),
 )
-_OTHER = ("metric", "shortened", "device", "cell")  # repeated texts that are not filtered by
+_OTHER = ("picked", "metric", "shortened", "device", "cell")  # repeated texts that are not filtered by
 _OF_ESTIMATES = ("estimator", "score_low", "score_high")  # where rows have holes of their own
-_OPTIONAL = ("restorer", "protocol", "shortened", "device")  # left out where every row has the same
+_OPTIONAL = ("restorer", "protocol", "picked", "shortened", "device")  # left out where every row has the same
 _LABELS = {
     "f1": "Macro-F1",
     "auroc": "AUROC",
