@@ -192,7 +192,8 @@ def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
             f"{path} lacks the columns {listed(missing)}: it is of another version; "
             "`ascertain study run` writes it anew"
         )
-    table = table.assign(**{column: float("nan") for column in _LATER.get(name, ()) if column not in table})
+    absent = [column for column in _LATER.get(name, ()) if column not in table]
+    table = table.assign(**{column: "" if column in _DTYPES else float("nan") for column in absent})
     # Columns that do not apply to a row may have been written as missing.
     blanks = {**dict.fromkeys((*_TEXT, "picked"), ""), "rate": 0.0}
     table = table.fillna({column: blank for column, blank in blanks.items() if column in table.columns})

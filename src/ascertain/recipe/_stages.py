@@ -25,7 +25,7 @@ from ascertain.predictors._predictions import predict_in_jax
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.registry import SharedModel
-from ascertain.restoration._restorer import Restorer, complete, label_free
+from ascertain.restoration._restorer import Restorer, complete
 from ascertain.restoration._score import score_rows
 
 JUDGED_BY = "nearest"  # the restorer whose draws are the baseline, and the futures of all policies
@@ -78,7 +78,7 @@ class Judge(NamedTuple):
     """What policies are judged by in rows with holes, fitted to other rows with holes."""
 
     predictor: Any
-    futures: Any  # a restorer that uses no label
+    futures: Any  # the restorer that draws what would have followed
 
 
 class Fitted(NamedTuple):
@@ -137,7 +137,7 @@ class Stage:
 
     def _judge(self, inputs: Inputs) -> Judge:
         futures = fit_restorer(inputs.key, JUDGED_BY, inputs.problem, inputs.train, inputs.valid, None)
-        return Judge(self._predictor(inputs), label_free(futures))
+        return Judge(self._predictor(inputs), futures)
 
     def _share(self, inputs: Inputs) -> Any:
         assert self.shared is not None
