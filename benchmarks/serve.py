@@ -4,12 +4,14 @@
     python benchmarks/serve.py --model model/ --clients 32 --seconds 10
 
 Server and clients share the machine: the server is a process of its own, started by `ascertain serve`, and
-the clients keep one connection each. Every request is a case of its own.
+the clients keep one connection each. Every request is a case of its own. The processor time of the server
+alone says what is possible where clients have a machine of their own.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -43,14 +45,14 @@ def fit(folder: Path) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[int]:
-    """Run `ascertain serve` on a free port, and yield the port."""
+def serving(folder: Path) -> Iterator[tuple[int, int]]:
+    """Run `ascertain serve` on a free port, and yield the port and the process."""
     command = [sys.executable, "-m", "ascertain", "serve", str(folder), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         line = server.stdout.readline()
         try:
-            yield int(line.split(" —")[0].rsplit(":", 1)[1])
+            yield int(line.split(" —")[0].rsplit(":", 1)[1]), server.pid
         finally:
             server.terminate()
 
@@ -105,13 +107,22 @@ async def client(port: int, bodies: list[bytes], end: float, times: list[float],
     writer.close()
 
 
-async def measure(port: int, n_clients: int, seconds: float) -> None:
+def processor_time(process: int) -> float:
+    """Seconds of processor time that a process has used (Linux), else NaN."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(port: int, process: int, n_clients: int, seconds: float) -> None:
     _, description = await send(port, "GET", "/api/model")
     bodies = cases(json.loads(description)["columns"], 256)
     for length in (1.0, seconds):  # the first only warms up
         times: list[float] = []
         statuses: list[int] = []
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), processor_time(process)
         await asyncio.gather(
             *(
                 client(port, bodies[each * 7 :] + bodies[: each * 7], begin + length, times, statuses)
@@ -119,11 +130,13 @@ async def measure(port: int, n_clients: int, seconds: float) -> None:
             )
         )
         taken = time.perf_counter() - begin
+    used = 1000 * (processor_time(process) - used) / len(times)
     errors = sum(status != 200 for status in statuses)
     median, slow = 1000 * np.quantile(times, [0.5, 0.99])
     console.print(
         f"{n_clients} clients, {len(times)} requests in {taken:.1f} s: {len(times) / taken:.0f} per second, "
-        f"p50 {median:.0f} ms, p99 {slow:.0f} ms, {errors} errors",
+        f"p50 {median:.0f} ms, p99 {slow:.0f} ms, "
+        f"{errors} errors; {used:.2f} ms of the server's processor time for each",
         highlight=False,
     )
 
@@ -138,8 +151,8 @@ def main() -> None:
         folder = arguments.model or Path(scratch) / "model"
         if arguments.model is None:
             fit(folder)
-        with serving(folder) as port:
-            asyncio.run(measure(port, arguments.clients, arguments.seconds))
+        with serving(folder) as (port, process):
+            asyncio.run(measure(port, process, arguments.clients, arguments.seconds))
 
 
 if __name__ == "__main__":

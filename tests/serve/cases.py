@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
-import uvicorn
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain.estimator._advisor import Advisor, Origin
@@ -24,6 +23,7 @@ from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Table
 from ascertain.restoration import fit_hotdeck
 from ascertain.serve import About, Limits, create_app
+from ascertain.serve._server import make_server
 from ascertain.tables._encoding import fit_encoding
 
 EVIL = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">'
@@ -141,8 +141,9 @@ class Client:
 @contextmanager
 def serving(advisor: Advisor, limits: Limits | None = None) -> Iterator[Client]:
     """Run a server in a thread."""
+    limits = Limits() if limits is None else limits
     app = create_app(advisor, About.of(advisor, "Chest <i>pain</i>"), limits=limits)
-    server = uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="error"))
+    server = make_server(app, limits)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ascertain.serve._limits import Limits
 
 _USUAL_RATE = 10.0  # requests per second and client, where others can reach the server
-_MOST_CONNECTIONS = 512
 
 
 @app.command(
@@ -76,13 +75,14 @@ def serve(
             )
         advisor = AcquisitionClassifier.load(folder).advisor_
         about = About.of(advisor, folder.resolve().name.removesuffix(".safetensors"), purpose)
-        application = create_app(advisor, about, limits=limits_for(host, rate, allow_host or []))
+        limits = limits_for(host, rate, allow_host or [])
+        application = create_app(advisor, about, limits=limits)
         shown = f"[{host}]" if ":" in host else host
         console.print(
             f"Listening at http://{escape(shown)}:{listener.getsockname()[1]} — Ctrl+C ends it.",
             soft_wrap=True,
         )
-        _run(application, listener)
+        _run(application, listener, limits)
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -106,23 +106,15 @@ def limits_for(host: str, rate: float | None, names: list[str]) -> "Limits":
     return Limits(
         hosts=(*LOOPBACK, *(name.casefold() for name in (host, *names))),
         any_address=everywhere,
+        proxied=tuple(name.casefold() for name in names),
         rate=rate if rate is not None or is_loopback(host) else _USUAL_RATE,
     )
 
 
-def _run(application: "ASGIApp", listener: socket.socket) -> None:
-    import uvicorn
+def _run(application: "ASGIApp", listener: socket.socket, limits: "Limits") -> None:
+    from ascertain.serve._server import make_server
 
-    config = uvicorn.Config(
-        application,
-        access_log=False,
-        log_level="error",
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_graceful_shutdown=5,
-    )
-    server = uvicorn.Server(config)
+    server = make_server(application, limits)
 
     def stop(number: int, frame: object) -> None:
         del number, frame

@@ -102,17 +102,29 @@ class Guard:
 
     def _refused(self, scope: Scope) -> Response | None:
         """The response to a request that is not let in; None lets it in."""
-        hosts = Headers(scope=scope).getlist("host")
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1:
             return JSON({"error": "a request must name one Host"}, 400)
         if not self.limits.answers_to(hosts[0]):
             message = "this server does not answer to that name; start it with --allow-host NAME to add one"
             return JSON({"error": message}, 421)
+        if self._is_foreign(scope, headers, hosts[0]):
+            message = "a page of another server sent this request; only this server's own page may"
+            return JSON({"error": message}, 403)
         wait = self._rates.wait(scope["client"][0] if scope.get("client") else "")
         if wait > 0:
             message = f"too many requests; {self.limits.rate:g} per second are answered"
             return JSON({"error": message}, 429, {"Retry-After": str(int(wait) + 1)})
         return None
+
+    def _is_foreign(self, scope: Scope, headers: Headers, host: str) -> bool:
+        """Whether a page elsewhere sends a request; people may still follow a link to here."""
+        if any(not self.limits.trusts(origin, host) for origin in headers.getlist("origin")):
+            return True
+        other = headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
+        follows = scope["method"] in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
+        return other and not follows
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

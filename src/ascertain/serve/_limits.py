@@ -26,37 +26,67 @@ class Limits:
         its own at this machine (DNS rebinding) and then read the replies.
     any_address
         Whether to answer to every numeric address as well, since no name stands behind one.
+    proxied
+        Names under which a proxy offers the page, if it passes on another `Host`: scripts of pages there may
+        send requests.
     rate
         Requests per second and client; None: no limit.
     body
         Size of the largest request, in bytes.
     timeout
-        Seconds within which a request must arrive.
+        Seconds within which a request must arrive, and a response be read.
+    idle
+        Seconds that a connection may stay open between requests.
+    connections, per_client
+        How many connections may be open, altogether and of one client. Beyond that, the one that has waited
+        longest for a request is closed.
     workers, waiting
         How many cases are computed at a time, and how many more may wait.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
     any_address: bool = False
+    proxied: tuple[str, ...] = ()
     rate: float | None = None
     body: int = 2**20
     timeout: float = 10.0
+    idle: float = 30.0
+    connections: int = 512
+    per_client: int = 128
     workers: int = 2
     waiting: int = 64
 
     def answers_to(self, header: str) -> bool:
         """Whether a `Host` header names this server, on any port."""
-        name = header.strip().casefold()
-        if name.startswith("["):
-            name, bracket, port = name[1:].partition("]")
-            if not bracket:
-                return False
-            port = port.removeprefix(":")
-        else:
-            name, _, port = name.partition(":")
-        if port and not (port.isascii() and port.isdigit()):
+        place = _place(header)
+        if place is None:
             return False
-        return name in self.hosts or (self.any_address and _address(name) is not None)
+        return place[0] in self.hosts or (self.any_address and _address(place[0]) is not None)
+
+    def trusts(self, origin: str, host: str) -> bool:
+        """Whether a page of this `Origin` may send requests to this `Host`: only the server's own may."""
+        scheme, separator, rest = origin.strip().partition("://")
+        theirs, own = _place(rest), _place(host)
+        if not separator or theirs is None or own is None:
+            return False
+        usual = {"http": "80", "https": "443"}.get(scheme.casefold(), "")
+        alike = theirs[0] == own[0] and (theirs[1] or usual) == (own[1] or usual)
+        return alike or theirs[0] in self.proxied
+
+
+def _place(header: str) -> tuple[str, str] | None:
+    """The name and the port of a header, which may have none; None: it has another form."""
+    name = header.strip().casefold()
+    if name.startswith("["):
+        name, bracket, port = name[1:].partition("]")
+        if not bracket:
+            return None
+        port = port.removeprefix(":")
+    else:
+        name, _, port = name.partition(":")
+    if port and not (port.isascii() and port.isdigit()):
+        return None
+    return name, port
 
 
 def is_loopback(host: str) -> bool:
@@ -78,10 +108,10 @@ class Rates:
         if self.rate is None:
             return 0.0
         now, burst = self.clock(), max(_MIN_BURST, 2 * self.rate)
-        left, then = self._seen.pop(_network(client), (burst, now))
+        left, then = self._seen.pop(network_of(client), (burst, now))
         left = min(burst, left + (now - then) * self.rate)
         wait = 0.0 if left >= 1 else (1 - left) / self.rate
-        self._seen[_network(client)] = (left if wait else left - 1, now)
+        self._seen[network_of(client)] = (left if wait else left - 1, now)
         if len(self._seen) > _MAX_CLIENTS:
             self._seen.popitem(last=False)
         return wait
@@ -114,7 +144,7 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _network(client: str) -> str:
+def network_of(client: str) -> str:
     """What one client holds: an IPv4 address or, of IPv6, a whole /64 network."""
     address = _address(client)
     return str(int(address) >> 64) if isinstance(address, IPv6Address) else client

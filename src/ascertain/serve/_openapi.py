@@ -13,6 +13,7 @@ from ascertain.tables._columns import LARGEST
 _SCHEMAS = "#/components/schemas/"
 _REFUSALS = {
     400: "Not valid JSON, or not exactly one Host",
+    403: "The request comes from a page of another server",
     408: "The request did not arrive in time",
     413: "The request is too large",
     415: "The request is not application/json",
@@ -52,7 +53,7 @@ def document(model: ModelReply, limits: Limits) -> dict[str, Any]:
 
 def _operation(reply: type, name: str, *refusals: int) -> dict[str, Any]:
     responses = {"200": {"description": reply.__doc__, **_json(reply)}}
-    for status in (400, 421, 429, *refusals):
+    for status in (400, 403, 421, 429, *refusals):
         headers = {"headers": _RETRY} if status in (429, 503) else {}
         responses[str(status)] = {"description": _REFUSALS[status], **_json(ErrorReply), **headers}
     return {"operationId": name, "summary": reply.__doc__, "responses": responses}
