@@ -193,8 +193,8 @@ def test_pretraining_respects_availability_or_takes_holes_for_zeros(
     own = filled(partial(MLP, (8, *HIDDEN, 3)), 5)
     validated = []
 
-    def one_gradient(key: Array, model: MLP, loss: Any, validate: Any, *rest: Any) -> MLP:
-        assert rest == (20, SMALL.pretraining, SMALL.learning_rate)
+    def one_gradient(key: Array, model: MLP, loss: Any, validate: Any, *rest: Any, completions: int) -> MLP:
+        assert (*rest, completions) == (20, SMALL.pretraining, SMALL.learning_rate, 1)
         jax.debug.callback(lambda found: validated.append(float(found)), validate(own, key))
         return jax.grad(loss)(own, key, Batch(jnp.arange(20), jnp.full(20, 1 / 20)))
 
