@@ -77,8 +77,8 @@ def hide(rng: np.random.Generator, table: Table) -> Table:
     return table.with_cells(table.x, jnp.asarray(rng.random(x.shape) < chances))
 
 
-def exact_scores() -> dict[str, float]:
-    """Compute the policy's scores from the probability of every row."""
+def exact_predictions() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Class, predicted probability of class 1, probability and cost of every row there can be."""
     weights, labels, ones, costs = [], [], [], []
     evidence = np.array([0.3, 1.1, 0.8, 0.5])
     for y, *bits in itertools.product((0, 1), repeat=5):
@@ -89,7 +89,12 @@ def exact_scores() -> dict[str, float]:
         ones.append(1 / (1 + np.exp(-((2 * np.array(bits) - 1) * evidence)[seen].sum())))
         labels.append(y)
         costs.append(len(seen) - 1)
-    truth, p, w = np.array(labels), np.array(ones), np.array(weights)
+    return np.array(labels), np.array(ones), np.array(weights), np.array(costs)
+
+
+def exact_scores() -> dict[str, float]:
+    """Compute the policy's scores from the probability of every row."""
+    truth, p, w, costs = exact_predictions()
     return {
         "accuracy": float(reference.accuracy_score(truth, p > 0.5, sample_weight=w)),
         "f1": float(reference.f1_score(truth, p > 0.5, sample_weight=w, average="macro")),

@@ -119,7 +119,7 @@ def net_benefits_by_row(
 
 def check_thresholds(thresholds: Sequence[float]) -> Float[np.ndarray, " thresholds"]:
     """Return probabilities above 0 and below 1."""
-    levels = check_numbers("thresholds", thresholds, ndim=1)
+    levels = check_numbers("thresholds", np.asarray(thresholds), ndim=1)
     for place in np.flatnonzero(~((levels > 0) & (levels < 1)))[:1]:
         raise InputError(f"thresholds[{place}] is {levels[place]:g}; thresholds are above 0 and below 1")
     return levels

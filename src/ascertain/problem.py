@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -76,7 +77,7 @@ class Problem(eqx.Module):
         action_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
-        decision_costs: ArrayLike | None = None,
+        decision_costs: Any = None,
     ):
         matrix = check_mask("reveals", reveals, ndim=2)
         n_actions, n_features = matrix.shape
@@ -138,7 +139,7 @@ class Problem(eqx.Module):
         changed: Problem = eqx.tree_at(lambda each: each.budget, self, jnp.asarray(budget, jnp.float32))
         return changed
 
-    def with_decision_costs(self, decision_costs: ArrayLike) -> "Problem":
+    def with_decision_costs(self, decision_costs: Any) -> "Problem":
         """The same problem, where wrong decisions have these costs."""
         changed = object.__new__(Problem)
         for field in dataclasses.fields(self):

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain.acquisition import choose
+from ascertain.decisions import decide
 from ascertain.evaluation._auto import AutoChoice
 from ascertain.methods._registry import State
 from ascertain.policy import LooksAhead, Policy
@@ -106,6 +107,11 @@ class Advisor:
         found = np.concatenate([np.asarray(_predict(self.predictor, *block), np.float64) for block in blocks])
         found = found[: len(x)]
         return found / found.sum(axis=1, keepdims=True)
+
+    def decide(self, probabilities: Float[np.ndarray, "*batch classes"]) -> Int[np.ndarray, "*batch"]:
+        """The most probable class or, where decisions have costs, the one with the least expected cost."""
+        costs = self.problem.decision_costs
+        return decide(probabilities, None if costs is None else np.asarray(costs, probabilities.dtype))
 
     def advise(
         self,

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from ascertain._core.checks import check_numbers
+from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import fit_automatically
@@ -73,6 +74,12 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         `"mlp"`, or any scikit-learn classifier that accepts NaN.
     class_weight
         As in scikit-learn, for the predictor; policies always weigh classes equally, as in the paper.
+    decision_costs
+        What a wrong decision costs: a mapping `{true: {decided: cost}}`, a DataFrame with true classes as its
+        index and decided ones as columns, or a matrix in the order of `classes_`. `predict` then decides for
+        the class with the least expected cost, `evaluate` and `score` have what decisions cost, and the
+        planner asks for what makes them cost less. Not together with `class_weight`, as probabilities must
+        be those of the rows as they occur.
     validation_fraction
         The share of the rows that is held out, to choose between stages of training and to calibrate.
     effort
@@ -132,6 +139,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         effort: str = "standard",
         random_state: Any = None,
         verbose: int = 0,
+        decision_costs: Any = None,
     ):
         self.method = method
         self.state = state
@@ -149,6 +157,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.effort = effort
         self.random_state = random_state
         self.verbose = verbose
+        self.decision_costs = decision_costs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AcquisitionClassifier":  # noqa: N803
         """Learn from a table and its classes.
@@ -175,6 +184,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             raise InputError(f"y has 1 class, {str(classes[0])!r}; there is nothing to tell apart")
         weights = weigh_classes(self.class_weight, classes, labels, row_weights)
         problem = encoding.problem(self.budget, [str(each) for each in classes])
+        if self.decision_costs is not None:
+            problem = problem.with_decision_costs(check_decision_costs(self.decision_costs, classes))
         rng = check_random_state(self.random_state)
         fraction = self.validation_fraction
         rows = TrainingRows.split(x, available, labels, len(classes), fraction, rng, row_weights)
@@ -193,9 +204,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self._advisor().predict(*self._read(X))
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Predict the most probable class of each row."""
-        probabilities = self.predict_proba(X)
-        predicted: np.ndarray = self.classes_[probabilities.argmax(axis=1)]
+        """Predict the most probable class of each row, or the one with the least expected cost."""
+        predicted: np.ndarray = self.classes_[self._advisor().decide(self.predict_proba(X))]
         return predicted
 
     def recommend(self, X: Any, spent: Any = None, *, batch: int | None = None) -> pd.DataFrame:  # noqa: N803
@@ -234,7 +244,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         names = np.array((*advisor.encoding.action_names, None), object)  # -1: none
         left = ~advisor.acquired(available).all(axis=1)
         why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
-        predicted = advice.probabilities.argmax(axis=1)
+        predicted = advisor.decide(advice.probabilities)
         found = pd.DataFrame(
             {
                 "action": _unless(stops, names[action]),
@@ -325,7 +335,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X: Any,  # noqa: N803
         y: Any,
         *,
-        metric: str = "accuracy",
+        metric: str | None = None,
         estimator: str = "auto",
         budget: float | None = None,
     ) -> float:
@@ -340,7 +350,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X, y
             The rows and their classes. Rows may have holes.
         metric
-            One of those of `evaluate`.
+            One of those of `evaluate`. None: the accuracy; with `decision_costs` minus the mean cost of
+            decisions, so that larger is better.
         estimator
             `"dr"`, `"ipw"` (see `evaluate`), `"restricted"` (choose among what a row has), or `"auto"`:
             `"dr"` where something is missing. Where fewer than 30 effective rows can be followed to the end,
@@ -349,7 +360,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             What may be spent on each row; by default what the policy was trained for.
         """
         advisor = self._advisor()
-        check_score_names(metric, estimator)
+        costs = advisor.problem.decision_costs
+        check_score_names(metric or "accuracy", estimator, decisions=costs is not None)
         found = policy_scores(
             advisor.policy,
             advisor.problem,
@@ -360,7 +372,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             budget=self._budgets([budget])[0],
             estimator=estimator,
         )
-        return found[metric]
+        if metric is None and costs is not None:
+            return -found["decision_cost"]
+        return found[metric or "accuracy"]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted classifier to a file, as numbers and JSON; see `ascertain.save_model`.
@@ -406,6 +420,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """The parameters as plain data; prices, panels and known columns as they were understood."""
         simple = ("method", "state", "treatment", "restorer", "predictor", "effort", "verbose")
         state, weight = self.random_state, self.class_weight
+        costs = self._advisor().problem.decision_costs
         return {
             **{name: getattr(self, name) for name in simple},
             "completions": int(self.completions),
@@ -414,6 +429,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             "groups": {a.name: list(a.columns) for a in encoding.actions if a.columns != (a.name,)} or None,
             "known": list(encoding.known) or None,
             "default_cost": None if self.default_cost is None else float(self.default_cost),
+            **({} if costs is None else {"decision_costs": np.asarray(costs, np.float64).tolist()}),
             "class_weight": weight if isinstance(weight, str) else None,
             "validation_fraction": float(self.validation_fraction),
             "random_state": int(state) if isinstance(state, int | np.integer) else None,
@@ -423,6 +439,11 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         data = (self.treatment or default_treatment(self.method), self.restorer)
         choices = FitChoices(self.method, self.state, *data, self.predictor, self.effort, self.completions)
         choices.check()
+        if self.decision_costs is not None and self.class_weight is not None:
+            raise InputError(
+                "decision_costs and class_weight exclude each other: costs are weighed with probabilities as "
+                "they are, which class_weight changes; leave out class_weight"
+            )
         fraction = self.validation_fraction
         if not (isinstance(fraction, int | float) and 0 < fraction < 1):
             raise InputError(f"validation_fraction must be between 0 and 1, got {fraction!r}")
@@ -467,12 +488,11 @@ def _counted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray |
     weights = check_sample_weight(sample_weight, _num_samples(X))
     if weights is None or weights.all():
         return X, y, weights
-    labels = column_or_1d(y, warn=True)
-    if len(labels) != len(weights):
-        raise InputError(f"X has {len(weights)} rows, but y has {len(labels)}")
+    if _num_samples(y) != len(weights):
+        raise InputError(f"X has {len(weights)} rows, but y has {_num_samples(y)}")
     kept = np.flatnonzero(weights)
     left = weights[kept]
-    return _safe_indexing(X, kept), labels[kept], None if np.ptp(left) == 0 else left
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), None if np.ptp(left) == 0 else left
 
 
 def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -527,12 +547,13 @@ def _steps(
     rows = Table(x, np.zeros(len(x), int), available, n_classes=len(classes))
     episodes = budget_episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
     probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))
+    decided = advisor.decide(probabilities)
     choices, spent = np.asarray(episodes.choices), np.asarray(episodes.spent, np.float64)
     names, costs = advisor.encoding.action_names, np.asarray(advisor.problem.costs, np.float64)
     for row, label in enumerate(index):
         for step in range(1 + int((choices[row] > 0).sum())):
             action = choices[row, step - 1] - 1
-            predicted = probabilities[step, row].argmax()
+            predicted = decided[step, row]
             yield {
                 "row": label,
                 "step": step,

@@ -163,7 +163,7 @@ class Consultation:
             options=tuple(
                 sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
             ),
-            prediction=classes[int(probabilities.argmax())],
+            prediction=classes[int(advisor.decide(probabilities))],
             probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
             ranges=dict(zip(classes, ranges, strict=True)),
             spent=spent,

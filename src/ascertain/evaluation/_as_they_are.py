@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ascertain._core.padding import padded_rows, round_up
+from ascertain.evaluation._decision_scores import with_decisions
 from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.evaluation._rollouts import ROWS_AT_ONCE, roll_out
 from ascertain.policy import Policy
@@ -25,8 +26,12 @@ def predictions_as_they_are(
     budgets: Sequence[float],
     *,
     protocol: Protocol,
+    thresholds: Sequence[float] = (),
 ) -> list[WeightedPredictions]:
-    """Predict for every row after its rollout, at each budget; all rows weigh the same."""
+    """Predict for every row after its rollout, at each budget; all rows weigh the same.
+
+    `thresholds` are those of net benefit.
+    """
     n_rows = len(table.y)
     # Repeated up to a power of two or to whole blocks, so that tables share compiled programs.
     size = round_up(n_rows) if n_rows <= ROWS_AT_ONCE else -(-n_rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
@@ -37,7 +42,7 @@ def predictions_as_they_are(
         np.asarray(values, np.float64)[:, :n_rows]
         for values in (predicted, reached.acquired, reached.spent, reached.forced_stop)
     )
-    return [
+    samples = [
         WeightedPredictions(
             row=np.arange(n_rows),
             weight=np.ones(n_rows),
@@ -51,3 +56,4 @@ def predictions_as_they_are(
         )
         for place in range(len(budgets))
     ]
+    return [with_decisions(sample, problem, thresholds) for sample in samples]

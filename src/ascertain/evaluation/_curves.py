@@ -63,14 +63,17 @@ def evaluate(
     -------
     scores
         One row per budget: `budget`, the scores of `ascertain.metrics.measure`, `mean_cost`,
-        `mean_acquisitions`, `forced_stop_rate` and `n_rows`.
+        `mean_acquisitions`, `forced_stop_rate` and `n_rows`. Where the problem says what decisions cost, also
+        `decision_cost`, the mean cost of the decisions that are expected to cost least, and `total_cost`,
+        that and the `mean_cost` of acquisitions.
     """
     problem.check(table)
     amounts = check_budgets(problem, budgets)
     rows = sample_rows(table, max_rows, seed)
     key = jr.key(seed) if key is None else key
     rollouts = roll_out(key, policy, problem, rows, amounts.tolist(), protocol=protocol)
-    frame = score_table(rollouts, predict_sets(predictor, problem, rows, rollouts.acquired), rows.y)
+    predicted = predict_sets(predictor, problem, rows, rollouts.acquired)
+    frame = score_table(rollouts, predicted, rows.y, problem.decision_costs)
     frame.insert(0, "budget", amounts)
     return frame
 
@@ -101,7 +104,8 @@ def evaluate_soft(
     -------
     scores
         One row per threshold: `threshold` (NaN where none is given), the scores of
-        `ascertain.metrics.measure`, `mean_cost`, `mean_acquisitions` and `n_rows`.
+        `ascertain.metrics.measure`, `mean_cost`, `mean_acquisitions` and `n_rows`; and what decisions cost,
+        as for `evaluate`.
     """
     problem.check(table)
     rows, anonymous = sample_rows(table, max_rows, seed), problem.without_names()
@@ -110,7 +114,8 @@ def evaluate_soft(
     rollouts = Rollouts(*(jnp.concatenate(points) for points in zip(*each, strict=True)))
     if thresholds is None:
         _refuse_endless(key, policy, anonymous, rows, rollouts)
-    frame = score_table(rollouts, predict_sets(predictor, problem, rows, rollouts.acquired), rows.y)
+    predicted = predict_sets(predictor, problem, rows, rollouts.acquired)
+    frame = score_table(rollouts, predicted, rows.y, problem.decision_costs)
     frame.insert(0, "threshold", [np.nan] if thresholds is None else [float(each) for each in thresholds])
     return frame.drop(columns="forced_stop_rate")
 

@@ -27,6 +27,7 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from ascertain._core.checks import check_count, is_real
 from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
+from ascertain.evaluation._decision_scores import decision_metrics, with_decisions
 from ascertain.evaluation._futures import MOST_FUTURES, Futures, doubly_robust_predictions
 from ascertain.evaluation._intervals import (
     WeightedPredictions,
@@ -79,6 +80,7 @@ def evaluate_incomplete(
     key: PRNGKeyArray | None = None,
     max_rows: int | None = None,
     seed: int = 0,
+    thresholds: Sequence[float] = (),
 ) -> pd.DataFrame:
     """Estimate from rows with missing values how a policy would score if every action could be bought.
 
@@ -109,17 +111,21 @@ def evaluate_incomplete(
         The random key, for stochastic policies and for the draws; by default made from `seed`.
     seed
         Of all else that is random: the rows if there are too many, their folds, and the resamples.
+    thresholds
+        Probabilities of the second of two classes at which to estimate net benefit
+        (`ascertain.decisions.net_benefit`), as the metrics `net_benefit_0.1` and so on.
 
     Returns
     -------
     estimates
-        One row per budget, estimator and metric (those of `evaluate`): `budget`, `estimator`, `metric`,
-        `estimate`, and its interval from `low` to `high`; `effective_rows`, the effective sample size of the
-        `followed_rows` with complete rollouts, of `n_rows`; the class that has least of it, `rarest_class`,
-        and its `rarest_effective_rows` of `rarest_rows`; `drawn_rows`, in how many rows futures were drawn;
-        `warning`, empty unless a class has fewer than 30 effective rows; and `reason`, empty unless there is
-        no estimate (NaN), because there are fewer than 30 effective rows, or because no row of a class has
-        what the policy asks for. If there is none at any budget, an `InputError` is raised.
+        One row per budget, estimator and metric (those of `evaluate`, and net benefit): `budget`,
+        `estimator`, `metric`, `estimate`, and its interval from `low` to `high`; `effective_rows`, the
+        effective sample size of the `followed_rows` with complete rollouts, of `n_rows`; the class that has
+        least of it, `rarest_class`, and its `rarest_effective_rows` of `rarest_rows`; `drawn_rows`, in how
+        many rows futures were drawn; `warning`, empty unless a class has fewer than 30 effective rows; and
+        `reason`, empty unless there is no estimate (NaN), because there are fewer than 30 effective rows, or
+        because no row of a class has what the policy asks for. If there is none at any budget, an
+        `InputError` is raised.
     """
     problem.check(table)
     amounts = check_budgets(problem, budgets).tolist()
@@ -127,6 +133,7 @@ def evaluate_incomplete(
     check_count("futures", futures, least=1)
     check_count("resamples", resamples, least=0)
     level, clip = _check_share("level", level), _check_share("clip", clip)
+    metrics = (*METRICS, *decision_metrics(problem, thresholds))
     estimators = ("ipw",) if restorer is None else ("ipw", "dr")
     rows, n_steps = sample_rows(table, max_rows, seed), most_steps(problem, amounts)
     fold, y = assign_folds(len(rows.y), seed), np.asarray(rows.y)
@@ -150,10 +157,13 @@ def evaluate_incomplete(
                 )
                 drawn["dr"] = len(np.unique(chosen.row))
         for estimator in estimators:
-            numbers = _numbers(samples.get(estimator), weights, level, resamples, seed)
+            sample = samples.get(estimator)
+            if sample is not None:
+                sample = with_decisions(sample, problem, thresholds)
+            numbers = _numbers(sample, metrics, weights, level, resamples, seed)
             more = facts | {"drawn_rows": drawn[estimator]}
             named = {"budget": budget, "estimator": estimator}
-            records += [named | {"metric": metric} | numbers[metric] | more for metric in METRICS]
+            records += [named | {"metric": metric} | numbers[metric] | more for metric in metrics]
     found = pd.DataFrame(records)
     if (found["reason"] != "").all():
         reasons = "; ".join(found["reason"].unique())
@@ -166,11 +176,16 @@ def evaluate_incomplete(
 
 
 def _numbers(
-    sample: WeightedPredictions | None, weights: ImportanceWeights, level: float, resamples: int, seed: int
+    sample: WeightedPredictions | None,
+    metrics: Sequence[str],
+    weights: ImportanceWeights,
+    level: float,
+    resamples: int,
+    seed: int,
 ) -> dict[str, dict[str, float]]:
     """Every metric's estimate and interval, within what it can be; NaN without a sample."""
     if sample is None:
-        return {metric: dict.fromkeys(("estimate", "low", "high"), np.nan) for metric in METRICS}
+        return {metric: dict.fromkeys(("estimate", "low", "high"), np.nan) for metric in metrics}
     estimate, n_rows, residuals = sample.scores(), len(weights.cumulative), weights.residuals
     if resamples:
         ends = bootstrap_intervals(sample, n_rows, residuals, resamples=resamples, level=level, seed=seed)
@@ -179,7 +194,7 @@ def _numbers(
     named = dict(zip(("estimate", "low", "high"), (estimate, *ends), strict=True))
     return {
         metric: {name: within_range(metric, each[metric]) for name, each in named.items()}
-        for metric in METRICS
+        for metric in metrics
     }
 
 

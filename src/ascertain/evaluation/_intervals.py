@@ -21,8 +21,9 @@ from ascertain.metrics import rankings_from_sums, scores_from_sums, sum_once, we
 _RANGES = {
     **dict.fromkeys(("accuracy", "f1", "auroc", "auprc", "ece", "forced_stop_rate"), (0.0, 1.0)),
     "brier": (0.0, 2.0),
+    **dict.fromkeys(("log_loss", "mean_cost", "mean_acquisitions"), (0.0, np.inf)),
 }
-_ABOVE_ZERO = (0.0, np.inf)
+_ANYWHERE = (-np.inf, np.inf)
 _RANKINGS = ("auroc", "auprc")
 _THRESHOLDS = 512  # of rankings in resamples
 _COUNTS_AT_ONCE = 2**23  # of rows in resamples, held in memory
@@ -78,7 +79,7 @@ class WeightedPredictions(NamedTuple):
 
 def within_range(metric: str, value: float) -> float:
     """An estimate, moved to the nearest value that its metric can have."""
-    return float(np.clip(value, *_RANGES.get(metric, _ABOVE_ZERO)))
+    return float(np.clip(value, *_RANGES.get(metric, _ANYWHERE)))
 
 
 def intervals(
@@ -124,7 +125,7 @@ def _ends(metric: str, score: float, error: float, rows: float, z: float) -> tup
     """Both ends of one interval, which holds the score itself as far as that is possible."""
     if not np.isfinite(score):  # no ranking: all rows are of one class
         return np.nan, np.nan
-    lowest, highest = _RANGES.get(metric, _ABOVE_ZERO)
+    lowest, highest = _RANGES.get(metric, _ANYWHERE)
     inside = within_range(metric, score)
     if (lowest, highest) != (0.0, 1.0):
         return max(lowest, score - z * error), min(highest, score + z * error)

@@ -7,6 +7,7 @@ import numpy as np
 
 from ascertain.errors import InputError, did_you_mean
 from ascertain.evaluation._as_they_are import predictions_as_they_are
+from ascertain.evaluation._decision_scores import DECISION_METRICS
 from ascertain.evaluation._incomplete import METRICS, TooFewRowsError, evaluate_incomplete
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
@@ -18,8 +19,12 @@ _ESTIMATORS = ("auto", "dr", "ipw", "restricted")
 _DRAWS = 4
 
 
-def check_score_names(metric: str = "accuracy", estimator: str = "auto") -> None:
-    """Raise where there is no such metric or estimator."""
+def check_score_names(metric: str = "accuracy", estimator: str = "auto", *, decisions: bool = True) -> None:
+    """Raise where there is no such metric or estimator; `decisions`: whether they have costs."""
+    if metric in DECISION_METRICS:
+        if not decisions:
+            raise InputError(f"there is no {metric!r}, as nothing says what decisions cost (decision_costs=)")
+        metric = "accuracy"
     for kind, name, known in (("metric", metric, METRICS), ("estimator", estimator, _ESTIMATORS)):
         if name not in known:
             raise InputError(f"no {kind} is called {name!r}; {did_you_mean(name, known)}")

@@ -83,7 +83,9 @@ class ProblemRecord(Strict):
     def problem(self) -> Problem:
         """Build the problem; raises a `ValueError` if there can be none like it."""
         reveals = np.array([list(row) for row in self.reveals]) == "1"
-        return Problem(**dict(self) | {"reveals": reveals, "costs": np.array(self.costs)})
+        costs = None if self.decision_costs is None else np.array(self.decision_costs)
+        found = {"reveals": reveals, "costs": np.array(self.costs), "decision_costs": costs}
+        return Problem(**dict(self) | found)
 
 
 class Header(Strict):

@@ -10,5 +10,7 @@ from ascertain.scorers._policy import policy_auprc as policy_auprc
 from ascertain.scorers._policy import policy_auroc as policy_auroc
 from ascertain.scorers._policy import policy_f1 as policy_f1
 from ascertain.scorers._policy import policy_neg_brier as policy_neg_brier
+from ascertain.scorers._policy import policy_neg_decision_cost as policy_neg_decision_cost
 from ascertain.scorers._policy import policy_neg_log_loss as policy_neg_log_loss
 from ascertain.scorers._policy import policy_neg_mean_cost as policy_neg_mean_cost
+from ascertain.scorers._policy import policy_neg_total_cost as policy_neg_total_cost

@@ -5,9 +5,13 @@ from typing import Any
 
 from ascertain.errors import InputError
 from ascertain.estimator import AcquisitionClassifier
+from ascertain.evaluation._decision_scores import DECISION_METRICS
 from ascertain.evaluation._policy_scores import check_score_names
 
-_SMALLER_IS_BETTER = ("log_loss", "brier", "ece", "mean_cost", "mean_acquisitions", "forced_stop_rate")
+_SMALLER_IS_BETTER = (
+    *("log_loss", "brier", "ece", "mean_cost", "mean_acquisitions", "forced_stop_rate"),
+    *DECISION_METRICS,
+)
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,5 @@ policy_auprc = PolicyScorer("auprc")
 policy_neg_log_loss = PolicyScorer("log_loss")
 policy_neg_brier = PolicyScorer("brier")
 policy_neg_mean_cost = PolicyScorer("mean_cost")
+policy_neg_decision_cost = PolicyScorer("decision_cost")
+policy_neg_total_cost = PolicyScorer("total_cost")
