@@ -68,13 +68,13 @@ def boosting(data: HeldOut) -> list[str]:
     model = HistGradientBoostingClassifier(random_state=0).fit(x, y)
     seconds = time.perf_counter() - start
     n_rows = len(data.test.y)
-    on_file = np.asarray(data.problem.readable(data.test.available), np.float64)
+    on_file = np.asarray(data.problem.readable(data.test.available))
     sample = WeightedPredictions(
         row=np.arange(n_rows),
         weight=np.ones(n_rows),
         probabilities=model.predict_proba(cells(data.test)),
         y=np.asarray(data.test.y),
-        amounts={"mean_cost": on_file @ data.prices},
+        amounts={"mean_cost": data.encoding.price_list.total(on_file)},
     )
     found = sample.scores()
     low, high = intervals(sample, found, n_rows, level=0.95)

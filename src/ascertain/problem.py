@@ -20,8 +20,8 @@ from ascertain._core.checks import (
     check_mask,
     check_names,
     check_numbers,
-    spending_limit,
 )
+from ascertain._core.prices import PriceList
 from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError
 
@@ -43,11 +43,16 @@ class Problem(eqx.Module):
         How much may be spent on one instance; at least the cheapest action's price.
     n_classes
         The number of classes to tell apart, at least two.
-    action_names, feature_names, class_names
+    action_names, feature_names, class_names, setup_names
         What to call them, for errors and reports.
     decision_costs
         What it costs to decide for a class (columns) where another one is true (rows); see
         `ascertain.decisions`. None: nobody said; decisions are for the most probable class.
+    setup_costs
+        The prices of set-ups that actions share, such as a blood draw: the first action that needs one pays
+        for it, later ones do not. None: there are no set-ups.
+    needs
+        One row per action: the set-ups that it needs.
 
     Examples
     --------
@@ -56,16 +61,28 @@ class Problem(eqx.Module):
     >>> problem = Problem(np.eye(3), [1, 1, 2.5], budget=2.5, n_classes=2, action_names=tests)
     >>> problem.affordable(jnp.array([True, False, False]))  # after the glucose test
     Array([ True,  True, False], dtype=bool)
+
+    The first of two blood tests, whichever it is, pays 5 for the blood draw:
+
+    >>> blood = [[True], [True], [False]]
+    >>> problem = Problem(np.eye(3), [1, 2, 9], 8, 2, setup_costs=[5], needs=blood)
+    >>> problem.prices(jnp.array([False, False, False])).tolist()
+    [6.0, 7.0, 9.0]
+    >>> problem.prices(jnp.array([True, False, False])).tolist()
+    [1.0, 2.0, 9.0]
     """
 
     reveals: Bool[Array, "actions features"]
-    costs: Float[Array, " actions"]
+    costs: Float[Array, " actions"]  # without set-ups
     budget: Float[Array, ""]
     n_classes: int = eqx.field(static=True)
     action_names: tuple[str, ...] | None = eqx.field(static=True)
     feature_names: tuple[str, ...] | None = eqx.field(static=True)
     class_names: tuple[str, ...] | None = eqx.field(static=True)
     decision_costs: Float[Array, "classes classes"] | None
+    setup_costs: Float[Array, " setups"] | None
+    needs: Bool[Array, "actions setups"] | None
+    setup_names: tuple[str, ...] | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -78,6 +95,9 @@ class Problem(eqx.Module):
         feature_names: Sequence[str] | None = None,
         class_names: Sequence[str] | None = None,
         decision_costs: Any = None,
+        setup_costs: ArrayLike | None = None,
+        needs: ArrayLike | None = None,
+        setup_names: Sequence[str] | None = None,
     ):
         matrix = check_mask("reveals", reveals, ndim=2)
         n_actions, n_features = matrix.shape
@@ -93,14 +113,18 @@ class Problem(eqx.Module):
             named = [f"{number} ({name!r})" for number, name in zip(named, self.action_names, strict=True)]
         for action in np.flatnonzero(~matrix.any(axis=1))[:1]:
             raise InputError(f"{named[action]} reveals no feature; drop it or say what it reveals")
-        prices = check_costs(costs, named)
+        prices = PriceList(check_costs(costs, named), *_check_setups(setup_costs, needs, setup_names, named))
         self.decision_costs = None
         if decision_costs is not None:
             checked = check_decision_costs(decision_costs, self.class_names or range(n_classes))
             self.decision_costs = jnp.asarray(checked, jnp.float32)
         self.reveals = jnp.asarray(matrix)
-        self.costs = jnp.asarray(prices, jnp.float32)
-        self.budget = jnp.asarray(check_budget(budget, prices), jnp.float32)
+        self.costs = jnp.asarray(prices.costs, jnp.float32)
+        self.budget = jnp.asarray(check_budget(budget, prices.first), jnp.float32)
+        shared = prices.needs is not None
+        self.setup_costs = jnp.asarray(prices.setup_costs, jnp.float32) if shared else None
+        self.needs = jnp.asarray(prices.needs) if shared else None
+        self.setup_names = check_names("setup_names", setup_names, len(prices.setup_costs))
 
     @property
     def n_actions(self) -> int:
@@ -119,7 +143,12 @@ class Problem(eqx.Module):
 
     def prices(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
         """The cost of each action after some were acquired; methods ask for prices in no other way."""
-        return jnp.broadcast_to(self.costs, acquired.shape)
+        alone = jnp.broadcast_to(self.costs, acquired.shape)
+        if self.setup_costs is None or self.needs is None:
+            return alone
+        unpaid = jnp.where(self._paid(acquired), 0.0, _batched(self.setup_costs, acquired))
+        needs = _batched(self.needs, acquired)
+        return alone + jnp.sum(jnp.where(needs, unpaid[..., None, :], 0.0), axis=-1)
 
     def affordable(
         self, acquired: Bool[Array, "*batch actions"], spent: Float[Array, "*batch"] | None = None
@@ -131,8 +160,36 @@ class Problem(eqx.Module):
     def total_cost(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch"]:
         """What a set of actions costs altogether."""
         # On a GPU a matrix product might be rounded to fewer digits, and budgets are compared exactly.
-        costs = jnp.expand_dims(self.costs, range(acquired.ndim - 1))
-        return jnp.sum(jnp.where(acquired, costs, 0.0), axis=-1)
+        total = jnp.sum(jnp.where(acquired, _batched(self.costs, acquired), 0.0), axis=-1)
+        if self.setup_costs is None:
+            return total
+        setups = jnp.where(self._paid(acquired), _batched(self.setup_costs, acquired), 0.0)
+        return total + jnp.sum(setups, axis=-1)
+
+    def added_cost(
+        self, acquired: Bool[Array, "*batch actions"], more: Bool[Array, "*batch actions"]
+    ) -> Float[Array, "*batch"]:
+        """What further actions cost altogether after some were acquired."""
+        new = more & ~acquired
+        total = jnp.sum(jnp.where(new, _batched(self.costs, new), 0.0), axis=-1)
+        if self.setup_costs is None:
+            return total
+        unpaid = self._paid(new) & ~self._paid(acquired)
+        return total + jnp.sum(jnp.where(unpaid, _batched(self.setup_costs, new), 0.0), axis=-1)
+
+    @property
+    def price_list(self) -> PriceList:
+        """The prices in double precision, for use outside of compiled programs."""
+        costs = np.asarray(self.costs, np.float64)
+        if self.setup_costs is None:
+            return PriceList(costs)
+        return PriceList(costs, np.asarray(self.setup_costs, np.float64), np.asarray(self.needs))
+
+    def _paid(self, acquired: Bool[Array, "*batch actions"]) -> Bool[Array, "*batch setups"]:
+        """Which set-ups the acquired actions have paid for."""
+        assert self.needs is not None
+        # Sums of zeros and ones are exact, however a GPU rounds products.
+        return acquired.astype(jnp.float32) @ self.needs.astype(jnp.float32) > 0
 
     def at(self, budget: float | Float[Array, ""]) -> "Problem":
         """The same problem under another budget, which may be traced and is not checked."""
@@ -162,8 +219,7 @@ class Problem(eqx.Module):
         """How many acquisitions the budget can pay for at most; not to be asked inside `jit`."""
         if isinstance(self.costs, jax.core.Tracer):
             raise InputError("the number of steps must be known before compilation; set it in the settings")
-        totals = np.cumsum(np.sort(np.asarray(self.costs, np.float64)))
-        return int((totals <= spending_limit(float(np.asarray(self.budget)))).sum())
+        return self.price_list.most(float(np.asarray(self.budget)))
 
     def readable(self, available: Bool[Array, "*batch features"]) -> Bool[Array, "*batch actions"]:
         """Which actions a record supports: every feature that an action reveals must be available."""
@@ -190,6 +246,32 @@ class Problem(eqx.Module):
                 f"the table has {table.n_classes} classes, but the problem has {self.n_classes}; "
                 "give the table's number with n_classes="
             )
+
+
+def _batched(array: Array, acquired: Bool[Array, "*batch actions"]) -> Array:
+    """Put an axis of length 1 in front of an array for each batch axis."""
+    return jnp.expand_dims(array, range(acquired.ndim - 1))
+
+
+def _check_setups(
+    costs: ArrayLike | None, needs: ArrayLike | None, names: Sequence[str] | None, actions: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the prices of set-ups, and which of them each action needs (None where there are none)."""
+    if costs is None and needs is None:
+        return np.zeros(0), None
+    if costs is None or needs is None:
+        raise InputError("set-ups take both setup_costs and needs, which says which actions need them")
+    matrix = check_mask("needs", needs, ndim=2)
+    if not matrix.shape[1] and not np.size(costs):
+        return np.zeros(0), None
+    if len(matrix) != len(actions):
+        raise InputError(f"needs has {len(matrix)} rows, but there are {len(actions)} actions")
+    given = check_names("setup_names", names, matrix.shape[1])
+    named = [f"set-up {i}" for i in range(matrix.shape[1])] if given is None else [*map(repr, given)]
+    prices = check_costs(costs, named)
+    for setup in np.flatnonzero(~matrix.any(axis=0))[:1]:
+        raise InputError(f"no action needs {named[setup]}; drop it or say in needs which ones do")
+    return prices, matrix
 
 
 class Table(eqx.Module):

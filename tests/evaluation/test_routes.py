@@ -18,6 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, f1_score
 
 from ascertain import InputError, Problem, Table
+from ascertain._core.prices import PriceList
 from ascertain.datasets import Dataset, cube, cube_nm, cube_nuc
 from ascertain.datasets._dataset import Preprocessing, RawRows, Split
 from ascertain.evaluation._rollouts import MAX_ROWS
@@ -58,7 +59,7 @@ def test_small_problems_have_all_their_routes_found(costs: list[int], budget: in
     # In tenths, of which floating point misses sums: 0.1 + 0.2 fits 0.3. A set is drawn whenever its actions
     # come first, at least once in comb(6, 3) = 20 attempts; 1,200 attempts miss one with probability 1e-25.
     rng = np.random.default_rng(seed)
-    routes = sample_routes(rng, np.array(costs) / 10, budget / 10, wanted=60)
+    routes = sample_routes(rng, PriceList(np.array(costs) / 10), budget / 10, wanted=60)
     assert routes == maximal_sets(costs, budget)
 
 
@@ -73,7 +74,7 @@ def test_routes_are_distinct_sorted_affordable_and_maximal(
     costs: list[float], part: float, wanted: int, seed: int
 ) -> None:
     budget = part * sum(costs)
-    routes = sample_routes(np.random.default_rng(seed), np.array(costs), budget, wanted)
+    routes = sample_routes(np.random.default_rng(seed), PriceList(np.array(costs)), budget, wanted)
     assert 1 <= len(routes) <= wanted
     assert routes == sorted(set(routes))
     slack = 1e-6 * max(1.0, budget)
@@ -86,7 +87,7 @@ def test_routes_are_distinct_sorted_affordable_and_maximal(
 
 @pytest.mark.parametrize(("n", "budget"), [(20, 3), (20, 10), (51, 14)])
 def test_unit_costs_give_routes_of_the_size_of_the_budget(n: int, budget: int) -> None:
-    routes = sample_routes(np.random.default_rng(0), np.ones(n), budget)
+    routes = sample_routes(np.random.default_rng(0), PriceList(np.ones(n)), budget)
     assert {len(route) for route in routes} == {budget}
     assert len(routes) == min(2000, comb(n, budget))  # all comb(20, 3) = 1,140 are found
 
@@ -94,13 +95,13 @@ def test_unit_costs_give_routes_of_the_size_of_the_budget(n: int, budget: int) -
 def test_every_route_of_unit_costs_is_equally_likely() -> None:
     # Each of 10 routes is the first drawn with probability 1/10: five standard errors of 4,000 draws.
     rng = np.random.default_rng(0)
-    drawn = [sample_routes(rng, np.ones(5), 2, wanted=1)[0] for _ in range(4000)]
+    drawn = [sample_routes(rng, PriceList(np.ones(5)), 2, wanted=1)[0] for _ in range(4000)]
     share = np.array([drawn.count(route) for route in combinations(range(5), 2)]) / 4000
     np.testing.assert_allclose(share, 0.1, atol=5 * np.sqrt(0.09 / 4000))
 
 
 def test_a_budget_that_buys_nothing_has_the_empty_route() -> None:
-    assert sample_routes(np.random.default_rng(0), np.array([2.0, 3.0]), 1.0, wanted=3) == [()]
+    assert sample_routes(np.random.default_rng(0), PriceList(np.array([2.0, 3.0])), 1.0, wanted=3) == [()]
 
 
 # Overlap
@@ -155,7 +156,7 @@ def expected_jaccard(n: int, size: int) -> float:
 )
 def test_random_routes_of_the_cube_family_overlap_as_specified(dataset: Dataset, expected: float) -> None:
     costs = np.asarray(dataset.problem.costs, float)
-    routes = sample_routes(np.random.default_rng(0), costs, dataset.budgets[-1])
+    routes = sample_routes(np.random.default_rng(0), PriceList(costs), dataset.budgets[-1])
     assert len(routes) == 2000
     chosen = np.array([[action in route for action in range(len(costs))] for route in routes])
     assert abs(weighted_overlap(chosen, np.ones(2000)) - expected) < 0.002

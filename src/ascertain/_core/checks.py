@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from ascertain.errors import InputError
 
 BUDGET_TOLERANCE = 1e-6  # relative to max(1, budget)
-_LARGEST_AMOUNT = 1e30  # sums of costs stay finite in single precision
+_LARGEST_COST = 1e30  # sums of costs stay finite in single precision ...
+_LARGEST_BUDGET = 1e36  # ... and so do sums of costs and a budget
 
 
 def spending_limit(budget: float) -> float:
@@ -102,7 +103,7 @@ def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
     prices = check_numbers("costs", costs, ndim=1)
     if len(prices) != len(names):
         raise InputError(f"costs has {len(prices)} entries, but {len(names)} are to be priced")
-    for index in np.flatnonzero(~((prices >= 0) & (prices <= _LARGEST_AMOUNT)))[:1]:
+    for index in np.flatnonzero(~((prices >= 0) & (prices <= _LARGEST_COST)))[:1]:
         raise InputError(f"the cost of {names[index]} is {prices[index]}; costs are finite and not negative")
     return prices
 
@@ -110,7 +111,7 @@ def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
 def check_budget(budget: ArrayLike, costs: np.ndarray) -> float:
     """Return a finite budget that covers at least the cheapest cost."""
     amount = float(check_numbers("budget", budget, ndim=0))
-    if not abs(amount) <= _LARGEST_AMOUNT:
+    if not abs(amount) <= _LARGEST_BUDGET:
         raise InputError(f"budget must be finite, got {amount}; to buy everything use the sum of the costs")
     if spending_limit(amount) < costs.min():
         raise InputError(f"a budget of {amount:g} buys nothing: the cheapest action costs {costs.min():g}")

@@ -51,6 +51,7 @@ def diagnose(
     ] = None,
     known: options.Known = "",
     groups: options.Groups = None,
+    setup: options.Setups = None,
     sep: options.Separator = None,
     na: options.Markers = None,
     out: Annotated[
@@ -74,7 +75,7 @@ def diagnose(
     from ascertain.practice.diagnosis._report import write_diagnosis
 
     read = options.read_table(table, target, sep, na)
-    prices = options.read_price_list(costs, groups, known, default_cost)
+    prices = options.read_price_list(costs, groups, known, default_cost, setup)
     names = _restorer_names(restorers)
     if names:
         with progress_bar() as bar:

@@ -34,6 +34,8 @@ Examples:
 
 `ascertain fit patients.csv --target died --known age,sex --groups panels.json --effort low --out model`
 
+`ascertain fit patients.csv --target died --costs prices.csv --setup draws.csv --out model`
+
 `ascertain fit patients.csv --target died --method jafa --state sm --treatment restricted --out model`
 
 `ascertain fit patients.csv --target died --treatment auto --out model`
@@ -50,6 +52,7 @@ def fit(
     ] = None,
     known: options.Known = "",
     groups: options.Groups = None,
+    setup: options.Setups = None,
     method: Annotated[
         str | None,
         typer.Option(help="Fit this method only.", show_default="planner, gdfs, dime, fixed panel"),
@@ -107,7 +110,7 @@ def fit(
         warn(warning)
     data = hold_out(
         options.read_table(table, target, sep, na),
-        **options.read_price_list(costs, groups, known, default_cost),
+        **options.read_price_list(costs, groups, known, default_cost, setup),
         budget=budget,
         test_fraction=test_fraction,
         seed=seed,

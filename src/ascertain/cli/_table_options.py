@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -29,6 +29,13 @@ Known = Annotated[str, typer.Option(help="Columns that are known from the start,
 Groups = Annotated[
     Path | None, typer.Option(help="What is bought together: a CSV file column,group, or JSON by group.")
 ]
+Setups = Annotated[
+    Path | None,
+    typer.Option(
+        help="What tests share, as a blood draw: a CSV file name,setup,cost. The first test pays for it.",
+        show_default="the columns setup and setup cost of --costs, if it has them",
+    ),
+]
 Separator = Annotated[str | None, typer.Option(help="What separates cells.", show_default="found by itself")]
 Markers = Annotated[
     list[str] | None,
@@ -37,12 +44,13 @@ Markers = Annotated[
 
 
 class Prices(TypedDict):
-    """What the options say about prices, panels and known columns."""
+    """What the options say about prices, panels, known columns and set-ups."""
 
     costs: Mapping[str, float] | None
     groups: Mapping[str, Sequence[str]] | None
     known: Sequence[str]
     default_cost: float | None
+    setup: Mapping[str, Any] | None
 
 
 def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) -> "UserTable":
@@ -53,14 +61,18 @@ def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) 
 
 
 def read_price_list(
-    costs: Path | None, groups: Path | None, known: str, default_cost: float | None
+    costs: Path | None, groups: Path | None, known: str, default_cost: float | None, setup: Path | None
 ) -> Prices:
-    """Read prices, panels and known columns."""
+    """Read prices, panels, known columns and set-ups."""
     from ascertain.tables._prices import read_panels, read_prices
+    from ascertain.tables._setup_files import lists_setups, read_setups
 
+    if setup is None and costs is not None and lists_setups(costs):
+        setup = costs
     return {
         "costs": None if costs is None else read_prices(costs),
         "groups": None if groups is None else read_panels(groups),
+        "setup": None if setup is None else read_setups(setup),
         "known": [name.strip() for name in known.split(",") if name.strip()],
         "default_cost": default_cost,
     }

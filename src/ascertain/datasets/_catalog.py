@@ -21,6 +21,7 @@ from ascertain.datasets._nhanes_t2d import nhanes_t2d
 from ascertain.datasets._physionet2012 import physionet2012
 from ascertain.datasets._registry import get, register
 from ascertain.errors import InputError
+from ascertain.problem import Problem
 
 for _name, _label, _load in (
     ("cube", "CUBE", synthetic.cube),
@@ -72,6 +73,15 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     return replace(dataset, name=name)
 
 
+def _setups(problem: Problem) -> dict[str, Any]:
+    """The prices of set-ups by name; nothing where there are none."""
+    if problem.setup_costs is None:
+        return {}
+    names = problem.setup_names or tuple(f"set-up {i}" for i in range(len(problem.setup_costs)))
+    costs = [round(float(cost), 6) for cost in problem.setup_costs]
+    return {"setups": dict(zip(names, costs, strict=True))}
+
+
 def describe(dataset: Dataset) -> dict[str, Any]:
     """Facts about a dataset: shape, classes, actions, costs, budgets and what is missing from it."""
     problem, rows = dataset.problem, dataset.draw(FIRST_SEED)
@@ -92,6 +102,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "missing_is": "imputed by the mean" if dataset.preprocessing.impute else "kept as unavailable",
         "source": dataset.source,
         "licence": dataset.licence,
+        **_setups(problem),
         "actions": [
             {
                 "name": action,

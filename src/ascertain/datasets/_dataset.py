@@ -121,7 +121,7 @@ class Dataset:
 
     def at(self, budget: float) -> "Dataset":
         """The same dataset with another budget to plan for."""
-        amount = check_budget(budget, np.asarray(self.problem.costs))
+        amount = check_budget(budget, self.problem.price_list.first)
         return replace(self, problem=self.problem.at(amount))
 
     def with_budgets(self, budgets: Iterable[float]) -> "Dataset":

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ascertain._core.files import replacing
 from ascertain.datasets._dataset import FIRST_SEED, Dataset
+from ascertain.errors import InputError
 
 TARGET = "outcome"
 
@@ -18,6 +19,7 @@ class Exported(NamedTuple):
     table: pd.DataFrame  # with its target
     prices: dict[str, float]  # of each action
     panels: dict[str, list[str]]  # the columns of actions that reveal several
+    setups: dict[str, tuple[str, float]]  # by action: the set-up that it needs, and its price
 
 
 def export(dataset: Dataset) -> Exported:
@@ -39,15 +41,18 @@ def export(dataset: Dataset) -> Exported:
     classes = np.array(problem.class_names or [str(i) for i in range(problem.n_classes)], object)
     # 102.9, not the 102.900002 that single precision makes of it.
     prices = {name: float(str(cost)) for name, cost in zip(actions, np.asarray(problem.costs), strict=True)}
-    return Exported(table.assign(**{TARGET: classes[rows.y]}), prices, panels)
+    return Exported(table.assign(**{TARGET: classes[rows.y]}), prices, panels, _setups(dataset, actions))
 
 
 def write(exported: Exported, folder: Path, name: str) -> list[Path]:
     """Write the table, its prices, and its panels if it has any; return the files."""
-    tables = {
-        f"{name}.csv": exported.table,
-        "prices.csv": pd.DataFrame(exported.prices.items(), columns=["name", "cost"]),
-    }
+    prices = pd.DataFrame(exported.prices.items(), columns=["name", "cost"])
+    if exported.setups:
+        nothing = ("", None)
+        prices["setup"], prices["setup cost"] = zip(
+            *(exported.setups.get(action, nothing) for action in exported.prices), strict=True
+        )
+    tables = {f"{name}.csv": exported.table, "prices.csv": prices}
     if exported.panels:
         pairs = [(column, panel) for panel, columns in exported.panels.items() for column in columns]
         tables["panels.csv"] = pd.DataFrame(pairs, columns=["column", "group"])
@@ -56,6 +61,17 @@ def write(exported: Exported, folder: Path, name: str) -> list[Path]:
         with replacing(folder / file) as temporary:
             table.to_csv(temporary, index=False)
     return [folder / file for file in tables]
+
+
+def _setups(dataset: Dataset, actions: list[str]) -> dict[str, tuple[str, float]]:
+    problem = dataset.problem
+    if problem.setup_costs is None or problem.needs is None:
+        return {}
+    needs, costs = np.asarray(problem.needs), np.asarray(problem.setup_costs)
+    if (needs.sum(axis=1) > 1).any():
+        raise InputError("an action needs two set-ups, which a price list cannot say; it cannot be exported")
+    names = problem.setup_names or tuple(f"set-up {i}" for i in range(len(costs)))
+    return {actions[action]: (names[setup], float(str(costs[setup]))) for action, setup in np.argwhere(needs)}
 
 
 def _merged(table: pd.DataFrame, name: str, columns: list[str]) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from ascertain.tables._costs import by_name
 from ascertain.tables._encoding import Encoding, fit_encoding
 from ascertain.tables._prices import read_panels, read_prices
 from ascertain.tables._reading import UserTable, encode, read_user_table, take_target
+from ascertain.tables._setup_files import lists_setups, read_setups
 
 FEWEST_ROWS = 5  # of a class, so that each of the three parts can have one
 
@@ -29,6 +30,7 @@ def from_frame(
     groups: Any = None,
     known: Any = None,
     default_cost: float | None = None,
+    setup: Any = None,
     budget: float | None = None,
     budgets: Any = None,
     name: str = "table",
@@ -56,6 +58,11 @@ def from_frame(
         more feature (`age missing`) says so.
     default_cost
         What a column costs that `costs` does not list; without it, `costs` lists all that are not `known`.
+    setup
+        Set-ups that tests share (a dict, or the path of a list), such as a blood draw: the first test that
+        needs one pays for it, later ones do not. A name, and its cost and columns:
+        `{"blood draw": {"cost": 5, "columns": ["iron", "glucose"]}}`. By default, those of the price list if
+        it has any.
     budget
         How much may be spent on one instance; by default, the price of everything.
     budgets
@@ -89,7 +96,7 @@ def from_frame(
     table = take_target(frame, str(target), "the table")
     encoding = fit_encoding(
         table.columns,
-        **_lists(costs, groups),
+        **_lists(costs, groups, setup),
         known=known,
         default_cost=default_cost,
         target=table.target,
@@ -111,6 +118,7 @@ def from_file(
     known: Any = None,
     default_cost: float | None = None,
     groups: Any = None,
+    setup: Any = None,
     name: str | None = None,
     separator: str | None = None,
     markers: Sequence[str] = (),
@@ -124,7 +132,7 @@ def from_file(
     ----------
     path
         A CSV file (also `.gz`) whose first line names the columns, or a Parquet file.
-    target, costs, budgets, known, default_cost, groups
+    target, costs, budgets, known, default_cost, groups, setup
         As for `from_frame`.
     name
         What to call the dataset; by default as the file, without its ending.
@@ -139,7 +147,7 @@ def from_file(
         message = f"{table.name}: {table.unlabelled} rows without the target {table.target!r} are left out"
         warnings.warn(message, UserWarning, stacklevel=2)
     free = () if known is None else known
-    encoding, aside = encode(table, **_lists(costs, groups), known=free, default_cost=default_cost)
+    encoding, aside = encode(table, **_lists(costs, groups, setup), known=free, default_cost=default_cost)
     for column, reason in aside.items():
         message = f"{table.name}: the column {column!r} is left out: {reason}"
         warnings.warn(message, UserWarning, stacklevel=2)
@@ -148,14 +156,17 @@ def from_file(
     return _dataset(called, table.name, table, columns, encoding, budgets)
 
 
-def _lists(costs: Any, groups: Any) -> dict[str, Any]:
-    """Prices and panels by name, read from files where the caller names files."""
+def _lists(costs: Any, groups: Any, setup: Any) -> dict[str, Any]:
+    """Prices, panels and set-ups by name, read from files where the caller names files."""
+    if setup is None and _is_path(costs) and lists_setups(Path(costs)):
+        setup = costs
     return {
         "costs": read_prices(Path(costs))
         if _is_path(costs)
         else None
         if costs is None
         else by_name("costs", costs),
+        "setup": read_setups(Path(setup)) if _is_path(setup) else by_name("setup", setup),
         "groups": read_panels(Path(groups)) if _is_path(groups) else by_name("groups", groups),
     }
 
@@ -182,10 +193,10 @@ def _dataset(
         value = value_name(columns[column].dropna().iloc[0])
         message = f"the column {column!r} always holds {value}; it can tell nothing"
         warnings.warn(message, UserWarning, stacklevel=3)
-    prices = [action.price for action in encoding.actions]
+    prices = [*(action.price for action in encoding.actions), *(each.cost for each in encoding.setups)]
     amounts = [sum(prices)] if budgets is None else budgets
     for amount in check_numbers("budgets", amounts, ndim=1):
-        check_budget(amount, np.array(prices))
+        check_budget(amount, encoding.price_list.first)
     if not len(amounts):
         raise InputError("budgets is empty; list what may be spent on one instance, or leave it out")
     rows = RawRows(encoding.values(columns), table.y)

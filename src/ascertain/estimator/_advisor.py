@@ -136,7 +136,7 @@ class Advisor:
         """
         acquired = self.acquired(available)
         if spent is None:
-            spent = acquired @ np.asarray(self.problem.costs, np.float64)
+            spent = self.problem.price_list.total(acquired)
         if closed is None:
             closed = np.zeros_like(acquired)
         size = 1 if len(x) == 1 else _FEW_ROWS if len(x) <= _FEW_ROWS else _ROWS_AT_ONCE
@@ -160,9 +160,15 @@ class Advisor:
         available: Bool[np.ndarray, " features"],
         spent: float,
         closed: Bool[np.ndarray, " actions"],
+        paid: Bool[np.ndarray, " actions"] | None = None,
     ) -> tuple[Advice, Float[np.ndarray, " actions"]]:
-        """`advise` and `benefits` for one row, by one program that draws completions once."""
+        """`advise` and `benefits` for one row, by one program that draws completions once.
+
+        Actions that are `paid` count as acquired, even if they did not reveal all of their features.
+        """
         acquired = self.acquired(available[None])
+        if paid is not None:
+            acquired = acquired | paid[None]
         row = (x[None], available[None], acquired, np.array([spent], np.float32), closed[None])
         advice, benefits = jax.device_get(_consult(self._parts, *row))
         return Advice(*advice), benefits.astype(np.float64)
@@ -213,7 +219,7 @@ class _Rows(NamedTuple):
         return _Rows(
             jnp.where(self.available, self.x, jnp.where(available, values, 0.0)),
             available,
-            problem.readable(available),
+            self.acquired | problem.readable(available),
             self.spent + price,
             self.closed,
         )

@@ -70,6 +70,10 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         Columns that are observed from the start at no cost, such as age and sex.
     default_cost
         What a column costs that `costs` does not list. Without it, `costs` must list all that are not known.
+    setup
+        Set-ups that tests share, such as a blood draw: the first test that needs one pays for it, later ones
+        do not. A mapping from a name to its cost and columns (or panels):
+        `{"blood draw": {"cost": 5, "columns": ["iron", "glucose"]}}`. A column has at most one.
     predictor
         `"mlp"`, or any scikit-learn classifier that accepts NaN.
     class_weight
@@ -140,6 +144,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         random_state: Any = None,
         verbose: int = 0,
         decision_costs: Any = None,
+        setup: Any = None,
     ):
         self.method = method
         self.state = state
@@ -158,6 +163,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.random_state = random_state
         self.verbose = verbose
         self.decision_costs = decision_costs
+        self.setup = setup
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AcquisitionClassifier":  # noqa: N803
         """Learn from a table and its classes.
@@ -176,7 +182,12 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self._check(X, reset=True)
         X, y, row_weights = _counted(X, y, sample_weight)  # noqa: N806
         encoding = fit_encoding(
-            X, costs=self.costs, groups=self.groups, known=self.known, default_cost=self.default_cost
+            X,
+            costs=self.costs,
+            groups=self.groups,
+            known=self.known,
+            default_cost=self.default_cost,
+            setup=self.setup,
         )
         x, available = encoding.transform(X)
         classes, labels = _classes(y, len(x))
@@ -244,11 +255,12 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         names = np.array((*advisor.encoding.action_names, None), object)  # -1: none
         left = ~advisor.acquired(available).all(axis=1)
         why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
+        prices = advisor.problem.price_list.prices(advisor.acquired(available))
         predicted = advisor.decide(advice.probabilities)
         found = pd.DataFrame(
             {
                 "action": _unless(stops, names[action]),
-                "cost": np.where(stops, 0.0, np.asarray(advisor.problem.costs, np.float64)[action]),
+                "cost": np.where(stops, 0.0, prices[rows, action]),
                 "score": np.where(stops, np.nan, advice.scores[rows, action]),
                 "why": _unless(~stops, why),
                 "prediction": self.classes_[predicted],
@@ -430,6 +442,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             "known": list(encoding.known) or None,
             "default_cost": None if self.default_cost is None else float(self.default_cost),
             **({} if costs is None else {"decision_costs": np.asarray(costs, np.float64).tolist()}),
+            **_setup_parameter(encoding),
             "class_weight": weight if isinstance(weight, str) else None,
             "validation_fraction": float(self.validation_fraction),
             "random_state": int(state) if isinstance(state, int | np.integer) else None,
@@ -480,7 +493,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         problem = self._advisor().problem
         if budgets is not None:
             return [float(problem.budget) if each is None else float(each) for each in budgets]
-        return list(curve_budgets(np.asarray(problem.costs, np.float64), float(problem.budget)))
+        return list(curve_budgets(problem.price_list, float(problem.budget)))
 
 
 def _counted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:  # noqa: N803
@@ -506,6 +519,12 @@ def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes
+
+
+def _setup_parameter(encoding: Encoding) -> dict[str, Any]:
+    """The set-ups as plain data; nothing where there are none, as before there were any."""
+    setups = {each.name: {"cost": each.cost, "columns": list(each.columns)} for each in encoding.setups}
+    return {"setup": setups} if setups else {}
 
 
 def _index(X: Any, n_rows: int) -> "pd.Index[Any]":  # noqa: N803
@@ -549,16 +568,19 @@ def _steps(
     probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))
     decided = advisor.decide(probabilities)
     choices, spent = np.asarray(episodes.choices), np.asarray(episodes.spent, np.float64)
-    names, costs = advisor.encoding.action_names, np.asarray(advisor.problem.costs, np.float64)
+    names, prices = advisor.encoding.action_names, advisor.problem.price_list
     for row, label in enumerate(index):
+        acquired = np.zeros(len(names), bool)
         for step in range(1 + int((choices[row] > 0).sum())):
             action = choices[row, step - 1] - 1
+            cost = float(prices.prices(acquired)[action]) if step else 0.0
+            acquired[action] |= step > 0
             predicted = decided[step, row]
             yield {
                 "row": label,
                 "step": step,
                 "action": names[action] if step else None,
-                "cost": costs[action] if step else 0.0,
+                "cost": cost,
                 "spent": spent[row, step - 1] if step else 0.0,
                 "prediction": classes[predicted],
                 "probability": float(probabilities[step, row, predicted]),

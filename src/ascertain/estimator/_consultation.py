@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 from pydantic import Field, ValidationError
 
 from ascertain._core.checks import spending_limit
@@ -36,7 +37,9 @@ class Option:
 
     action: str
     columns: tuple[str, ...]
-    cost: float
+    cost: float  # with set-ups that are still to be paid
+    setup: float  # what these are of it
+    setups: tuple[str, ...]  # their names
     score: float  # the policy's; higher is better
     benefit: float  # expected information about the class, in bits
     affordable: bool
@@ -130,25 +133,14 @@ class Consultation:
         """What to measure next, and what to predict."""
         encoding = self.advisor.encoding
         x, available = encoding.transform(self._row())
-        taken = {action.name for action in self.taken}
-        spent = float(sum(action.price for action in self.taken))
-        closed = np.array([name in taken or name in self.skipped for name in encoding.action_names])
+        names = {action.name for action in self.taken}
+        taken = np.array([name in names for name in encoding.action_names])
+        closed = taken | np.array([name in self.skipped for name in encoding.action_names])
+        spent = float(encoding.price_list.total(taken))
         advisor = self.advisor if self.budget is None else self.advisor.at(self.budget)
-        advice, benefits = advisor.consult(x[0], available[0], spent, closed)
+        advice, benefits = advisor.consult(x[0], available[0], spent, closed, taken)
         budget = float(advisor.problem.budget)
-        options = [
-            Option(
-                action=action.name,
-                columns=action.columns,
-                cost=action.price,
-                score=float(advice.scores[0, place]),
-                benefit=max(float(benefits[place]), 0.0),
-                affordable=action.price <= spending_limit(budget) - spent,
-                skipped=action.name in self.skipped,
-            )
-            for place, action in enumerate(encoding.actions)
-            if action.name not in taken
-        ]
+        options = self._options(advice, benefits, taken, spending_limit(budget) - spent)
         choice = int(advice.choice[0])
         why = None
         if choice == 0:
@@ -160,9 +152,7 @@ class Consultation:
             recommended=None if choice == 0 else encoding.action_names[choice - 1],
             why=why,
             ahead=self._ahead(advice),
-            options=tuple(
-                sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
-            ),
+            options=tuple(options),
             prediction=classes[int(advisor.decide(probabilities))],
             probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
             ranges=dict(zip(classes, ranges, strict=True)),
@@ -195,6 +185,35 @@ class Consultation:
                 found = found.skip(entry.skipped)
             found = found.enter(entry.values)
         return found
+
+    def _options(
+        self,
+        advice: Advice,
+        benefits: Float[np.ndarray, " actions"],
+        taken: Bool[np.ndarray, " actions"],
+        left: float,
+    ) -> list[Option]:
+        """The actions that were not taken, the best first."""
+        encoding = self.advisor.encoding
+        prices, setups = encoding.price_list.prices(taken), encoding.price_list.setups(taken)
+        paid = {column for place in np.flatnonzero(taken) for column in encoding.actions[place].columns}
+        unpaid = [each for each in encoding.setups if not paid & {*each.columns}]
+        options = [
+            Option(
+                action=action.name,
+                columns=action.columns,
+                cost=float(prices[place]),
+                setup=float(setups[place]),
+                setups=tuple(each.name for each in unpaid if {*each.columns} & {*action.columns}),
+                score=float(advice.scores[0, place]),
+                benefit=max(float(benefits[place]), 0.0),
+                affordable=bool(prices[place] <= left),
+                skipped=action.name in self.skipped,
+            )
+            for place, action in enumerate(encoding.actions)
+            if not taken[place]
+        ]
+        return sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
 
     def _ahead(self, advice: Advice) -> Ahead | None:
         choice, then = int(advice.choice[0]), int(advice.then[0])

@@ -11,6 +11,7 @@ from jaxtyping import Float, PRNGKeyArray
 
 from ascertain import methods
 from ascertain._core.checks import check_numbers
+from ascertain._core.prices import PriceList
 from ascertain.errors import InputError
 from ascertain.evaluation._rollouts import Rollouts, may_stop, roll_out, sample_rows, soft_rollouts
 from ascertain.evaluation._scores import score_table
@@ -124,16 +125,16 @@ _soft_rollouts = eqx.filter_jit(soft_rollouts)
 _may_stop = eqx.filter_jit(may_stop)
 
 
-def curve_budgets(prices: Float[np.ndarray, " actions"], budget: float) -> tuple[float, ...]:
+def curve_budgets(prices: PriceList, budget: float) -> tuple[float, ...]:
     """Choose budgets from nothing to all of it, whole numbers where prices are.
 
     Examples
     --------
-    >>> curve_budgets(np.ones(9), 5.0), curve_budgets(np.array([0.5, 30.0]), 30.0)
+    >>> curve_budgets(PriceList(np.ones(9)), 5.0), curve_budgets(PriceList(np.array([0.5, 30.0])), 30.0)
     ((0.0, 1.0, 2.0, 3.0, 5.0), (0.0, 7.5, 15.0, 22.5, 30.0))
     """
     shares = [share * budget for share in _CURVE_SHARES]
-    if (prices % 1 == 0).all():
+    if prices.whole:
         shares = [*np.floor(shares[:-1]).tolist(), budget]
     return tuple(sorted({float(each) for each in shares}))
 

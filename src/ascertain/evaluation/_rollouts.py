@@ -157,10 +157,11 @@ def may_stop(key: PRNGKeyArray, policy: Policy, problem: Problem, table: Table) 
 def needs_separate_rollouts(problem: Problem, protocol: Protocol) -> bool:
     """Whether a smaller budget changes what is legal before it is spent; not to be asked in `jit`.
 
-    It does not where prices are equal, nor where the policy does not see what is affordable.
+    It does not where prices are equal and stay so, nor where the policy does not see what is affordable.
     """
-    prices = np.asarray(problem.prices(jnp.zeros(problem.n_actions, bool)))
-    return protocol.affordability == "illegal" and bool(np.ptp(prices) > 0)
+    prices = problem.price_list
+    changing = prices.needs is not None or bool(np.ptp(prices.first) > 0)
+    return protocol.affordability == "illegal" and changing
 
 
 def most_steps(problem: Problem, budgets: Sequence[float]) -> int:

@@ -15,8 +15,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ascertain._core.checks import check_budget, spending_limit
+from ascertain._core.checks import check_budget
 from ascertain._core.compilation import replicated
+from ascertain._core.prices import PriceList
 from ascertain.datasets._dataset import Dataset, Metric, Split
 from ascertain.errors import InputError
 from ascertain.evaluation._rollouts import MAX_ROWS
@@ -68,7 +69,7 @@ def route_structure(
     wanted = dataset.budgets[-1] if budget is None else budget
     # The stream runs through the budgets in order, so the largest one's routes depend on the others'.
     for each in sorted({*dataset.budgets, wanted}):
-        routes = sample_routes(rng, _prices(dataset), each)
+        routes = sample_routes(rng, dataset.problem.price_list, each)
         if each == wanted:
             break
     chosen = np.zeros((len(routes) + 1, dataset.problem.n_actions), bool)  # the last one is empty
@@ -103,7 +104,7 @@ def route_table_row(
     split.
     """
     if budget is not None:
-        check_budget(budget, _prices(dataset))
+        check_budget(budget, dataset.problem.price_list.first)
     splits = [dataset.split(index, protocol) for index in range(n_splits)]
     for split in splits:
         _refuse_holes(dataset, split)
@@ -137,10 +138,6 @@ def _fit_predictors(dataset: Dataset, splits: list[Split], settings: Settings) -
     return [jax.tree.map(lambda leaf, i=i: leaf[i], fitted) for i in range(len(splits))]
 
 
-def _prices(dataset: Dataset) -> Float[np.ndarray, " actions"]:
-    return np.asarray(dataset.problem.prices(jnp.zeros(dataset.problem.n_actions, bool)), np.float64)
-
-
 def _refuse_holes(dataset: Dataset, split: Split) -> None:
     for part, table in zip(("training", "validation"), split, strict=False):
         if not bool(jnp.all(table.available)):
@@ -150,26 +147,18 @@ def _refuse_holes(dataset: Dataset, split: Split) -> None:
 
 
 def sample_routes(
-    rng: np.random.Generator, prices: Float[np.ndarray, " actions"], budget: float, wanted: int = N_ROUTES
+    rng: np.random.Generator, prices: PriceList, budget: float, wanted: int = N_ROUTES
 ) -> list[tuple[int, ...]]:
     """Draw distinct routes: actions in random order, each taken if it still fits.
 
     Stops after 20 attempts for each route that is wanted, since small problems have fewer.
     """
-    limit, costs = spending_limit(budget), prices.tolist()
-    full = limit - min(costs)  # beyond this, nothing can be added
+    n_actions = len(prices.first)
     routes: set[tuple[int, ...]] = set()
     for _ in range(max(100, _ATTEMPTS_PER_ROUTE * wanted)):
         if len(routes) == wanted:
             break
-        spent, taken = 0.0, []
-        for action in rng.permutation(len(costs)).tolist():
-            if spent + costs[action] <= limit:
-                spent += costs[action]
-                taken.append(action)
-                if spent > full:
-                    break
-        routes.add(tuple(sorted(taken)))
+        routes.add(tuple(sorted(prices.route(rng.permutation(n_actions).tolist(), budget))))
     return sorted(routes)
 
 

@@ -99,7 +99,7 @@ class AACO(Policy):
         """Turn losses into scores."""
         alpha, prices = self.settings.acquisition_cost, self.problem.prices(acquired)
         new = self.subsets & ~acquired[None]
-        price = jnp.sum(jnp.where(new, prices[None], 0.0), axis=1)  # of each subset, after what is acquired
+        price = self.problem.added_cost(jnp.broadcast_to(acquired[None], new.shape), new)  # of each subset
         of_subset = losses.subsets + alpha * price
         of_single = jnp.where(acquired, jnp.inf, losses.single + alpha * prices)
         if self.protocol.aaco_groups == "subsets":  # the rest of the budget must pay for them

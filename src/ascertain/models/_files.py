@@ -9,13 +9,21 @@ import json
 import re
 import stat
 import time
+from collections.abc import Callable
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import safetensors.numpy
-from pydantic import AwareDatetime, Field, JsonValue, NonNegativeInt
+from numpy.typing import ArrayLike
+from pydantic import (
+    AwareDatetime,
+    Field,
+    JsonValue,
+    NonNegativeInt,
+    model_serializer,
+)
 
 from ascertain._core.files import replacing
 from ascertain._core.json import Strict, canonical, first_finding, plain_json
@@ -42,6 +50,7 @@ _MOST_BYTES, _MOST_HEADER_BYTES, _MOST_ROWS = 8 * 2**30, 64 * 2**20, 10**9
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Rows = Annotated[int, Field(ge=1, le=_MOST_ROWS)]
 Names = tuple[str, ...] | None
+_OPTIONAL = ("decision_costs", "setup_costs", "needs", "setup_names")
 
 
 class PartRecord(Strict):
@@ -65,15 +74,27 @@ class ProblemRecord(Strict):
     feature_names: Names
     class_names: Names
     decision_costs: tuple[tuple[float, ...], ...] | None = None
+    setup_costs: tuple[float, ...] | None = None
+    needs: tuple[Annotated[str, Field(pattern="^[01]+$")], ...] | None = None  # as reveals, by set-up
+    setup_names: Names = None
+
+    @model_serializer(mode="wrap")
+    def _as_short_as_it_can_be(self, serialise: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        """Leave out what only some problems have, so that the files of others stay as they were."""
+        content = serialise(self)
+        return {name: each for name, each in content.items() if each is not None or name not in _OPTIONAL}
 
     @classmethod
     def of(cls, problem: Problem) -> "ProblemRecord":
         """Describe a problem."""
         if problem.reveals.ndim != 2:
             raise InputError(f"reveals has shape {problem.reveals.shape}; save stacked models one by one")
-        same, costs = ("n_classes", "action_names", "feature_names", "class_names"), problem.decision_costs
+        same = ("n_classes", "action_names", "feature_names", "class_names", "setup_names")
+        costs, setup_costs = problem.decision_costs, problem.setup_costs
         return cls(
-            reveals=tuple("".join(row) for row in np.where(problem.reveals, "1", "0")),
+            reveals=_bits(problem.reveals),
+            setup_costs=None if setup_costs is None else tuple(np.asarray(setup_costs).tolist()),
+            needs=None if problem.needs is None else _bits(problem.needs),
             costs=tuple(np.asarray(problem.costs).tolist()),
             budget=float(problem.budget),
             decision_costs=costs if costs is None else tuple(map(tuple, np.asarray(costs).tolist())),
@@ -82,10 +103,21 @@ class ProblemRecord(Strict):
 
     def problem(self) -> Problem:
         """Build the problem; raises a `ValueError` if there can be none like it."""
-        reveals = np.array([list(row) for row in self.reveals]) == "1"
-        costs = None if self.decision_costs is None else np.array(self.decision_costs)
-        found = {"reveals": reveals, "costs": np.array(self.costs), "decision_costs": costs}
-        return Problem(**dict(self) | found)
+        content = dict(self) | {"reveals": _matrix(self.reveals), "costs": np.array(self.costs)}
+        if self.decision_costs is not None:
+            content |= {"decision_costs": np.array(self.decision_costs)}
+        if self.setup_costs is not None and self.needs is not None:
+            content |= {"setup_costs": np.array(self.setup_costs), "needs": _matrix(self.needs)}
+        return Problem(**content)
+
+
+def _bits(matrix: ArrayLike) -> tuple[str, ...]:
+    return tuple("".join(row) for row in np.where(matrix, "1", "0"))
+
+
+def _matrix(rows: tuple[str, ...]) -> np.ndarray:
+    found: np.ndarray = np.array([list(row) for row in rows]) == "1"
+    return found
 
 
 class Header(Strict):

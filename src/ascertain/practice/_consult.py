@@ -235,15 +235,16 @@ class Session:
             return
         names = ", ".join(option.columns)
         panel = "" if option.columns == (option.action,) else f" [dim]({escape(names)})[/]"
+        cost = escape(cost_text(option))
         self._print(
-            f"[bold green]Measure next:[/] [bold]{escape(option.action)}[/]{panel}, cost {option.cost:g}; "
+            f"[bold green]Measure next:[/] [bold]{escape(option.action)}[/]{panel}, cost {cost}; "
             f"by itself expected to tell {option.benefit:.3f} bits about the class"
         )
         if answer.ahead is not None:
             self._print(ahead_text(answer.ahead, answer.budget))
         others = [each for each in answer.options if each.affordable and not each.skipped and each != option]
         if others:
-            shown = ", ".join(f"{each.action} ({each.cost:g})" for each in others[:_RUNNERS_UP])
+            shown = ", ".join(f"{each.action} ({cost_text(each)})" for each in others[:_RUNNERS_UP])
             more = f" and {len(others) - _RUNNERS_UP} more" if len(others) > _RUNNERS_UP else ""
             self._print(f"[dim]Otherwise: {escape(shown)}{more}[/]")
 
@@ -251,7 +252,9 @@ class Session:
         printed = Table("action", "cost", "expected to tell", "", box=None, padding=(0, 2, 0, 0))
         for option in answer.options:
             note = "skipped" if option.skipped else "" if option.affordable else "over the budget"
-            printed.add_row(escape(option.action), f"{option.cost:g}", f"{option.benefit:.3f} bits", note)
+            printed.add_row(
+                escape(option.action), escape(cost_text(option)), f"{option.benefit:.3f} bits", note
+            )
         self._console.print(printed, highlight=False)
 
     def _show_help(self) -> None:
@@ -285,6 +288,13 @@ def prediction_text(answer: Answer) -> str:
         texts.append(f"[bold]{text}[/]" if place == 0 else text)
     # Of two classes the second follows from the first.
     return texts[0] if len(likeliest) == 2 else "\n".join(texts)
+
+
+def cost_text(option: Option) -> str:
+    """Write what an action costs, with what set-ups cost besides: "12 + 5 set-up (blood draw)"."""
+    if not option.setup:
+        return f"{option.cost:g}"
+    return f"{option.cost - option.setup:g} + {option.setup:g} set-up ({', '.join(option.setups)})"
 
 
 def ahead_text(ahead: Ahead, budget: float) -> str:

@@ -52,7 +52,15 @@ class ActionReply(Reply):
 
     name: str
     columns: tuple[str, ...]
+    cost: Amount = Field(description="without set-ups")
+
+
+class SetupReply(Reply):
+    """A set-up that actions share: the first one that needs it pays for it."""
+
+    name: str
     cost: Amount
+    columns: tuple[str, ...] = Field(description="the columns that need it")
 
 
 class ModelReply(About):
@@ -62,6 +70,7 @@ class ModelReply(About):
     budget: Amount
     columns: tuple[ColumnReply, ...]
     actions: tuple[ActionReply, ...]
+    setups: tuple[SetupReply, ...]
 
 
 class OptionReply(Reply):
@@ -69,7 +78,9 @@ class OptionReply(Reply):
 
     action: str
     columns: tuple[str, ...]
-    cost: Amount
+    cost: Amount = Field(description="with set-ups that are still to be paid")
+    setup: Amount = Field(description="what the set-ups are of the cost")
+    setups: tuple[str, ...] = Field(description="the set-ups that are still to be paid for it")
     score: Score = Field(description="the policy's: the higher, the sooner")
     benefit: Amount = Field(description="information that it is expected to give about the class, in bits")
     affordable: bool
@@ -132,6 +143,7 @@ def describe(advisor: Advisor, about: About) -> ModelReply:
         budget=float(advisor.problem.budget),
         columns=tuple(columns),
         actions=tuple(ActionReply(name=a.name, columns=a.columns, cost=a.price) for a in encoding.actions),
+        setups=tuple(map(SetupReply.model_validate, encoding.setups)),
     )
 
 

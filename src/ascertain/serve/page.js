@@ -10,6 +10,9 @@
     return element;
   };
   const amount = (number) => String(Number(Number(number).toPrecision(6)));
+  /** What an option costs, with what the set-ups that are still to be paid cost besides. */
+  const costOf = (option) =>
+    option.setup > 0 ? `${amount(option.cost - option.setup)} + ${amount(option.setup)} set-up` : amount(option.cost);
   const percent = (share) => `${(100 * share).toFixed(1)}%`;
   const WHY = {
     policy: "the policy expects nothing else to be worth its cost.",
@@ -72,11 +75,14 @@
   }
   const asText = (value) => (value === true ? "yes" : value === false ? "no" : String(value));
 
+  const setupsOf = (action) => model.setups.filter((setup) => setup.columns.some((name) => action.columns.includes(name)));
+
   // Fields
 
   function hintOf(column, form) {
     const action = model.actions.find((each) => each.name === column.action);
-    const parts = form === "more" && action.columns.length === 1 ? [`cost ${amount(action.cost)}`] : [];
+    const option = answer.options.find((each) => each.action === column.action);
+    const parts = form === "more" && action.columns.length === 1 && option ? [`cost ${costOf(option)}`] : [];
     if (column.kind === "number") parts.push(`${amount(column.low)} to ${amount(column.high)} in training`);
     if (column.kind === "empty") parts.push("never measured in training");
     return parts.join(" · ");
@@ -210,7 +216,8 @@
     }
     const line = make("p", undefined, "lead");
     line.append("Measure ", make("strong", option.action));
-    const parts = [`costs ${amount(option.cost)} of the ${amount(answer.left)} left`];
+    const parts = [`costs ${costOf(option)} of the ${amount(answer.left)} left`];
+    if (option.setups.length) parts.push(`the set-up (${option.setups.join(", ")}) is paid only once`);
     const bits = option.benefit < 0.005 ? "less than 0.01" : option.benefit.toFixed(2);
     parts.push(`by itself expected to give ${bits} bits of information about the class`);
     if (option.columns.length > 1) parts.unshift(`a panel of ${option.columns.join(", ")}`);
@@ -271,7 +278,7 @@
     const [benefit, cost] = [most("benefit"), most("cost")];
     const measured = (option, key, largest, digits) => {
       const cell = make("td");
-      cell.append(make("span", digits(option[key]), "figure"), charts.bar(option[key], largest, key));
+      cell.append(make("span", digits(option), "figure"), charts.bar(option[key], largest, key));
       return cell;
     };
     const rows = answer.options.map((option) => {
@@ -282,8 +289,8 @@
       if (state) head.append(" ", make("span", state, "tag"));
       row.classList.toggle("closed", state !== "");
       row.append(head, make("td", option.score === null ? "–" : option.score.toFixed(2), "score"));
-      row.append(measured(option, "benefit", benefit, (bits) => bits.toFixed(3)));
-      row.append(measured(option, "cost", cost, amount));
+      row.append(measured(option, "benefit", benefit, (each) => each.benefit.toFixed(3)));
+      row.append(measured(option, "cost", cost, costOf));
       const cell = make("td", undefined, "no-print");
       if (!option.skipped) {
         const button = make("button", "Skip", "small");
@@ -301,15 +308,17 @@
   }
 
   function showPath() {
-    const paid = new Set();
+    const paid = new Set(); // names of actions, and of set-ups: none is called like an action
     const steps = entries().map((entry) => {
       const step = make("li");
       if (entry.skipped !== null) step.append(make("strong", entry.skipped), " skipped");
       let cost = 0;
       Object.entries(entry.values).forEach(([name, value], at) => {
         const action = model.actions.find((each) => each.columns.includes(name));
-        if (action && !paid.has(action.name)) cost += action.cost;
-        if (action) paid.add(action.name);
+        for (const each of action ? [action, ...setupsOf(action)] : []) {
+          if (!paid.has(each.name)) cost += each.cost;
+          paid.add(each.name);
+        }
         step.append(at ? ", " : "", name, " ", make("strong", asText(value)));
         if (answer.outside.includes(name)) step.append(" ", make("span", "outside the training data", "tag flag"));
       });
@@ -332,10 +341,15 @@
     const single = model.actions.filter((action) => action.columns.length === 1).flatMap((action) => action.columns);
     const groups = [
       ["Single measurements", open(single)],
-      ...panels.map((panel) => [`${panel.name} (panel, cost ${amount(panel.cost)})`, open(panel.columns)]),
+      ...panels.map((panel) => [panelTitle(panel), open(panel.columns)]),
     ];
     const boxes = groups.filter(([, listed]) => listed.length).map(([title, listed]) => group(title, listed));
     byId("more-form").replaceChildren(...boxes, budgetField(), make("button", "Enter", "main"));
+  }
+
+  function panelTitle(panel) {
+    const option = answer.options.find((each) => each.action === panel.name);
+    return option ? `${panel.name} (panel, cost ${costOf(option)})` : `${panel.name} (panel, paid)`;
   }
 
   function budgetField() {

@@ -27,6 +27,15 @@ Chosen = Literal["auto"]
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class SharedSetup(BaseModel):
+    """A set-up that tests share: the first that needs it pays for it, later ones do not."""
+
+    model_config = _STRICT
+
+    cost: float | int
+    columns: Names
+
+
 class OwnTable(BaseModel):
     """A table of the user's own: `[tables.NAME]` in a study file.
 
@@ -46,6 +55,9 @@ class OwnTable(BaseModel):
         Columns that are known from the start, at no cost.
     groups
         Panels: the columns that are measured together, by the panel's name.
+    setup
+        Set-ups that tests share, by name, each with its `cost` and `columns`; or the path of a list of them.
+        By default, those of the price list if it has any.
     """
 
     model_config = _STRICT
@@ -57,6 +69,7 @@ class OwnTable(BaseModel):
     budgets: tuple[float | int, ...] = Field(min_length=1)
     known: Names = ()
     groups: dict[str, Names] = {}
+    setup: dict[str, SharedSetup] | str | None = None
 
     def load(self, name: str) -> Dataset:
         """Read the table as a dataset."""
@@ -69,6 +82,7 @@ class OwnTable(BaseModel):
             budgets=[float(budget) for budget in self.budgets],
             known=self.known,
             groups=self.groups,
+            setup=self._setup(),
             name=name,
         )
 
@@ -77,7 +91,14 @@ class OwnTable(BaseModel):
         changes: dict[str, Any] = {"path": str((folder / self.path).resolve())}
         if isinstance(self.costs, str):
             changes["costs"] = str((folder / self.costs).resolve())
+        if isinstance(self.setup, str):
+            changes["setup"] = str((folder / self.setup).resolve())
         return self.model_copy(update=changes)
+
+    def _setup(self) -> Any:
+        if isinstance(self.setup, str) or self.setup is None:
+            return self.setup
+        return {name: each.model_dump() for name, each in self.setup.items()}
 
 
 class Study(BaseModel):

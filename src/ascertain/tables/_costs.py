@@ -62,12 +62,17 @@ def _stated(costs: Mapping[str, Any], names: Collection[str]) -> dict[str, float
         found[name] = float(check_costs(number[None], [repr(name)])[0])
     others = [name for name in found if name not in names]
     if others:
-        which = "is no column and is" if len(others) == 1 else "are no columns and are"
-        hint = did_you_mean(others[0], names) if len(others) == 1 else ""
-        similar = f"; {hint}" if hint.startswith("did") else ""
-        message = f"costs: {listed(others, most=20)} {which} ignored{similar}"
-        warnings.warn(message, UserWarning, stacklevel=5)  # in the caller of `fit_encoding`
+        warn_of_others("costs", others, names, stacklevel=6)
     return {name: price for name, price in found.items() if name in names}
+
+
+def warn_of_others(what: str, others: Sequence[str], names: Collection[str], stacklevel: int = 5) -> None:
+    """Warn, in the caller of `fit_encoding`, of names that are no columns."""
+    which = "is no column and is" if len(others) == 1 else "are no columns and are"
+    hint = did_you_mean(others[0], names) if len(others) == 1 else ""
+    similar = f"; {hint}" if hint.startswith("did") else ""
+    message = f"{what}: {listed(others, most=20)} {which} ignored{similar}"
+    warnings.warn(message, UserWarning, stacklevel=stacklevel)
 
 
 def _check_gaps(stated: Collection[str], groups: Mapping[str, Sequence[str]], columns: Sequence[str]) -> None:

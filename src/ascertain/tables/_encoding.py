@@ -17,10 +17,12 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from ascertain._core.checks import check_costs, check_names
 from ascertain._core.frames import as_pandas, listed
 from ascertain._core.json import Strict, canonical, first_finding
+from ascertain._core.prices import PriceList
 from ascertain.errors import InputError, StoreError
 from ascertain.problem import Problem
 from ascertain.tables._columns import Column, as_array, as_frame, is_table, learn, read, table_cells
 from ascertain.tables._costs import by_name, check_name, column_prices
+from ascertain.tables._setups import Setup, as_setups, needs_matrix
 
 # No network sees a value further from the mean than this many deviations: its squares must not overflow.
 MOST_DEVIATIONS = 1e6
@@ -52,6 +54,7 @@ class _Record(Strict):
     known: tuple[str, ...]
     flagged: tuple[str, ...]
     named: bool
+    setups: tuple[Setup, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Encoding:
     known: tuple[str, ...]
     flagged: tuple[str, ...]
     named: bool  # whether the training table named its columns, as a DataFrame does and an array does not
+    setups: tuple[Setup, ...] = ()  # that actions share
 
     def __post_init__(self) -> None:
         for column in self.columns:
@@ -87,6 +91,12 @@ class Encoding:
         if not set(self.flagged) <= set(self.known):
             raise InputError("only known columns can be flagged where they are missing")
         check_costs([action.price for action in self.actions], [repr(action.name) for action in self.actions])
+        as_setups(  # raises where they do not fit the columns
+            {each.name: (each.cost, each.columns) for each in self.setups},
+            [column.name for column in self.columns],
+            groups={action.name: action.columns for action in self.actions},
+            known=self.known,
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -98,6 +108,15 @@ class Encoding:
     def action_names(self) -> tuple[str, ...]:
         """The names of the actions, in the order of `problem`."""
         return tuple(action.name for action in self.actions)
+
+    @cached_property
+    def price_list(self) -> PriceList:
+        """What actions cost, exactly as it was stated."""
+        costs = np.array([action.price for action in self.actions], np.float64)
+        if not self.setups:
+            return PriceList(costs)
+        needs = needs_matrix(self.setups, [action.columns for action in self.actions])
+        return PriceList(costs, np.array([each.cost for each in self.setups], np.float64), needs)
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:
@@ -197,10 +216,19 @@ class Encoding:
             np.isin(self._owners, list(set(action.columns) - empty or set(action.columns)))
             for action in self.actions
         ]
-        prices = np.array([action.price for action in self.actions])
-        names = {"action_names": self.action_names, "feature_names": self.feature_names}
-        amount = prices.sum() if budget is None else budget
-        return Problem(np.array(reveals), prices, amount, len(class_names), **names, class_names=class_names)
+        prices = self.price_list
+        return Problem(
+            np.array(reveals),
+            prices.costs,
+            prices.everything if budget is None else budget,
+            len(class_names),
+            action_names=self.action_names,
+            feature_names=self.feature_names,
+            class_names=class_names,
+            setup_costs=prices.setup_costs if self.setups else None,
+            needs=prices.needs,
+            setup_names=[each.name for each in self.setups] if self.setups else None,
+        )
 
     @cached_property
     def discrete(self) -> Discrete:
@@ -225,7 +253,8 @@ class Encoding:
     def to_json(self) -> dict[str, Any]:
         """The encoding as plain data, of which `from_json` makes the very same encoding."""
         fields = {field: getattr(self, field) for field in _Record.model_fields}
-        return _Record(**fields).model_dump(mode="json")
+        # Without set-ups it is as it was before there were any.
+        return _Record(**fields).model_dump(mode="json", exclude=None if self.setups else {"setups"})
 
     @classmethod
     def from_json(cls, content: object) -> "Encoding":
@@ -284,6 +313,7 @@ def fit_encoding(
     groups: Any = None,
     known: Any = None,
     default_cost: float | None = None,
+    setup: Any = None,
     feature_names: Any = None,
     target: str | None = None,
     aside: Collection[str] = (),
@@ -298,14 +328,14 @@ def fit_encoding(
     ----------
     X
         A pandas or polars DataFrame, or a two-dimensional array, whose columns are called x0, x1, ...
-    costs, groups, known, default_cost
+    costs, groups, known, default_cost, setup
         As for `AcquisitionClassifier`.
     feature_names
         What to call the columns of an array instead.
     target
         What the column of classes is called. It is not in `X`, and cannot be acquired.
     aside
-        Columns to leave out, though `costs`, `groups` and `known` may list them.
+        Columns to leave out, though `costs`, `groups`, `known` and `setup` may list them.
 
     Examples
     --------
@@ -348,6 +378,7 @@ def fit_encoding(
         known=free,
         flagged=tuple(name for name in free if table[name].isna().any()),
         named=named or feature_names is not None,
+        setups=as_setups(setup, names, groups=members, known=observed, target=target, aside=aside),
     )
 
 

@@ -222,10 +222,12 @@ def encode(
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
     default_cost: float | None = None,
+    setup: Mapping[str, Any] | None = None,
 ) -> tuple[Encoding, dict[str, str]]:
     """Learn how the usable columns become features; also return which are set aside, and why.
 
-    Takes prices, panels and known columns as `fit_encoding` does; they may list columns that are set aside.
+    Takes prices, panels, known columns and set-ups as `fit_encoding` does; they may list columns that are set
+    aside.
     """
     aside = set_aside(table.columns)
     if len(aside) == len(table.columns.columns):
@@ -237,6 +239,7 @@ def encode(
         groups=groups,
         known=known,
         default_cost=default_cost,
+        setup=setup,
         target=table.target,
         aside=aside,
     )

@@ -60,6 +60,16 @@ def incomplete(n_actions: int) -> TrialCase:
     return _case(2, np.eye(n_actions, FEATURES), costs, 3.0, holes=0.5, barren_rows=True)
 
 
+def sharing(case: TrialCase, setup_cost: float) -> TrialCase:
+    """The same case, except that the second to the fourth action share a set-up."""
+    problem = case.problem
+    needs = np.isin(np.arange(problem.n_actions), (1, 2, 3))[:, None]
+    shared = Problem(
+        problem.reveals, problem.costs, problem.budget, _CLASSES, setup_costs=[setup_cost], needs=needs
+    )
+    return case._replace(problem=shared)
+
+
 def other(n_actions: int, seed: int) -> TrialCase:
     """A random problem of the same shape."""
     rng = np.random.default_rng(seed)

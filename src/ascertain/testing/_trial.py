@@ -16,9 +16,10 @@ from ascertain.acquisition import Episodes, acquire
 from ascertain.methods._registry import Method, State
 from ascertain.policy import Policy
 from ascertain.protocol import Protocol
-from ascertain.testing._cases import Probe, TrialCase, grouped, incomplete, other, plain, probe
+from ascertain.testing._cases import Probe, TrialCase, grouped, incomplete, other, plain, probe, sharing
 
 NAMES = ("plain", "grouped", "incomplete")
+_SETUP_COSTS = (0.25, 0.75, 1.0)
 
 
 class BrokenPromise(AssertionError):  # noqa: N818 - it is told apart from a method's own assertions
@@ -49,8 +50,11 @@ class Trial:
     ):
         self.method, self.state, self.protocol = method, state, protocol
         self.n_actions, self.optimise = n_actions, optimise
-        self.cases = (plain(n_actions), grouped(n_actions), incomplete(n_actions))
-        self.others = (other(n_actions, seed=3), other(n_actions, seed=4))
+        self.cases: tuple[TrialCase, ...] = (plain(n_actions), grouped(n_actions), incomplete(n_actions))
+        self.others: tuple[TrialCase, ...] = (other(n_actions, seed=3), other(n_actions, seed=4))
+        if self.thorough:  # every method meets problems with set-ups, and without
+            self.cases = tuple(map(sharing, self.cases, _SETUP_COSTS))
+            self.others = tuple(map(sharing, self.others, _SETUP_COSTS))
         self.probes = tuple(probe(case, seed) for seed, case in enumerate(self.cases))
         default = method.completed(method.settings(), self.cases[0].problem, protocol)
         self.settings = default if settings is None else settings

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from ascertain import restoration
+from ascertain._core.prices import PriceList
 from ascertain.errors import InputError
 from ascertain.evaluation._auto import Measured, PairedScore, Treated, choose
 from ascertain.evaluation._curves import curve_budgets, evaluate
@@ -147,8 +148,8 @@ def test_the_report_uses_one_estimate_for_all() -> None:
 
 
 def test_budgets_rise_from_nothing_to_all() -> None:
-    assert curve_budgets(np.ones(3), 2.0) == (0.0, 1.0, 2.0)
-    assert curve_budgets(np.array([0.5]), 2.0) == (0.0, 0.5, 1.0, 1.5, 2.0)
+    assert curve_budgets(PriceList(np.ones(3)), 2.0) == (0.0, 1.0, 2.0)
+    assert curve_budgets(PriceList(np.array([0.5])), 2.0) == (0.0, 0.5, 1.0, 1.5, 2.0)
 
 
 @pytest.mark.parametrize(

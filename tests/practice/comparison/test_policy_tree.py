@@ -122,7 +122,7 @@ def test_a_fitted_policy_is_simulated_in_filled_rows() -> None:
     found = simulate_policy(board.best.advisor, data.training)
     assert len(found.rows) == len(data.training.y) <= MOST_ROWS
     assert not found.rows.isna().any().any()
-    prices = np.array([0.0, *data.prices])
+    prices = np.array([0.0, *data.encoding.price_list.first])
     assert (prices[found.choices].sum(axis=1) <= BUDGET).all()
     assert set(found.rows["pain"].unique()) == {"none", "strong"}
     # What a row has is left as it is.

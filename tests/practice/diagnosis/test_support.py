@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from ascertain._core.prices import PriceList
 from ascertain.practice.diagnosis._support import as_masks, count_steps, find_support, rows_with
 
 NAMES = tuple("abcdefgh")
@@ -25,7 +26,7 @@ def test_independent_holes_support_what_the_theorem_says() -> None:
     rng = np.random.default_rng(1)
     readable = rng.random((n, d)) >= p
     y = rng.integers(0, 2, n)
-    support = find_support(readable, NAMES, np.ones(d), 3.0, y, ("no", "yes"))
+    support = find_support(readable, NAMES, PriceList(np.ones(d)), 3.0, y, ("no", "yes"))
     assert support.steps.typical == support.steps.fewest == support.steps.most == 3
     for depth in support.depths:
         true = n * (1 - p) ** depth.k
@@ -39,7 +40,7 @@ def test_independent_holes_support_what_the_theorem_says() -> None:
 def test_holes_that_come_together_support_more_than_the_formula() -> None:
     # Half of the rows have everything, half nothing but the first action: any path has n / 2 rows.
     readable = np.repeat([[True] * 4, [True] + [False] * 3], 50, axis=0)
-    support = find_support(readable, NAMES[:4], np.ones(4), 2.0, np.arange(100) % 2, ("no", "yes"))
+    support = find_support(readable, NAMES[:4], PriceList(np.ones(4)), 2.0, np.arange(100) % 2, ("no", "yes"))
     assert support.complete == 50
     assert support.paths.median == 50
     assert support.expected_path == pytest.approx(100 * 0.625**2)
@@ -49,7 +50,7 @@ def test_holes_that_come_together_support_more_than_the_formula() -> None:
 
 def test_actions_that_are_never_together_are_named() -> None:
     readable = np.array([[True, True, False, False], [True, False, True, False]] * 5)
-    support = find_support(readable, NAMES[:4], np.ones(4), None, np.arange(10) % 2, ("no", "yes"))
+    support = find_support(readable, NAMES[:4], PriceList(np.ones(4)), None, np.arange(10) % 2, ("no", "yes"))
     assert support.pairs_apart == (("b", "c"),)  # and not d, which no row has at all
     assert support.budget is None
     assert support.steps.most == 4
@@ -66,7 +67,7 @@ def test_actions_that_are_never_together_are_named() -> None:
     ],
 )
 def test_steps_within_a_budget(costs: list[float], budget: float, wanted: tuple[int, int, int]) -> None:
-    prices = np.array(costs, np.float64)
+    prices = PriceList(np.array(costs, np.float64))
     readable = np.ones((4, len(costs)), bool)
     steps = find_support(
         readable, NAMES[: len(costs)], prices, budget, np.array([0, 1, 0, 1]), ("no", "yes")
@@ -78,13 +79,13 @@ def test_steps_within_a_budget(costs: list[float], budget: float, wanted: tuple[
 
 def test_the_typical_number_is_the_median_over_paths() -> None:
     paths = as_masks([(0,), (1, 2), (0, 1, 2)], 3)
-    assert count_steps(np.ones(3), 3.0, paths).typical == 2
+    assert count_steps(PriceList(np.ones(3)), 3.0, paths).typical == 2
 
 
 def test_what_the_budget_cannot_buy_is_named() -> None:
     readable = np.array([[True, True, False], [True, False, True]] * 3)
     support = find_support(
-        readable, NAMES[:3], np.array([1.0, 1.0, 9.0]), 2.0, np.arange(6) % 2, ("no", "yes")
+        readable, NAMES[:3], PriceList(np.array([1.0, 1.0, 9.0])), 2.0, np.arange(6) % 2, ("no", "yes")
     )
     assert support.unaffordable == ("c",)
     assert support.complete == 0

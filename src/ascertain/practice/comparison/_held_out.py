@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from ascertain._core.checks import is_real
 from ascertain.errors import InputError
@@ -34,11 +35,6 @@ class HeldOut:
         """What may be spent on one row."""
         return float(str(np.asarray(self.problem.budget)))  # 0.3, not the 0.30000001 that is nearest
 
-    @property
-    def prices(self) -> Float[np.ndarray, " actions"]:
-        """What each action costs."""
-        return np.array([action.price for action in self.encoding.actions], np.float64)
-
 
 def hold_out(
     table: UserTable,
@@ -47,14 +43,15 @@ def hold_out(
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
     default_cost: float | None = None,
+    setup: Mapping[str, Any] | None = None,
     budget: float | None = None,
     test_fraction: float = 0.25,
     seed: int = 0,
 ) -> HeldOut:
     """Hold out test rows, a share of each class, and prepare the others for training.
 
-    `costs`, `groups`, `known` and `default_cost` are those of `ascertain.tables._reading.encode`. Without a
-    `budget`, all actions may be bought.
+    `costs`, `groups`, `known`, `default_cost` and `setup` are those of `ascertain.tables._reading.encode`.
+    Without a `budget`, all actions may be bought.
     """
     if not (is_real(test_fraction) and 0 < test_fraction < 1):
         raise InputError(f"the test fraction must be above 0 and below 1, got {test_fraction!r}")
@@ -63,7 +60,9 @@ def hold_out(
     others = np.flatnonzero(~tested)
     columns = table.columns.iloc[others].reset_index(drop=True)
     untested = UserTable(table.name, columns, table.target, table.classes, table.y[others], table.unlabelled)
-    encoding, aside = encode(untested, costs=costs, groups=groups, known=known, default_cost=default_cost)
+    encoding, aside = encode(
+        untested, costs=costs, groups=groups, known=known, default_cost=default_cost, setup=setup
+    )
     x, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
 
     def rows_of(places: Int[np.ndarray, " some"]) -> Table:

@@ -211,7 +211,7 @@ def compare(
     `restorer` and `effort` are those of `AcquisitionClassifier`.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
     """
-    budgets = curve_budgets(data.prices, data.budget)
+    budgets = curve_budgets(data.encoding.price_list, data.budget)
     equal = np.ones(len(data.table.classes))
     shared = Shared(seed, data.problem, data.rows, equal, effort=effort, on_stage=on_stage)
     automatic, fitted = any(each.treatment == AUTO for each in candidates), []

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from ascertain.practice.comparison._simulation import SimulatedEpisodes
 from ascertain.reporting._text import joined
-from ascertain.tables._encoding import Encoding
+from ascertain.tables._encoding import Action, Encoding
 
 FORKS = 3
 _MOST_BRANCHES = 3  # at one fork
@@ -105,8 +105,13 @@ class _Grower:
             return Branch(condition, share, (), 0.0, stops=True, agreement=agreement, then=())
         action = self.encoding.actions[common - 1]
         then = self.branches(places[agree], (*seen, *action.columns), step + 1, forks)
-        branch = Branch(condition, share, (action.name,), action.price, False, agreement, then)
+        branch = Branch(condition, share, (action.name,), self._price(action, seen), False, agreement, then)
         return _merge_next(branch)
+
+    def _price(self, action: Action, seen: tuple[str, ...]) -> float:
+        """What an action costs after some columns were seen."""
+        taken = [{*each.columns} <= {*seen} for each in self.encoding.actions]
+        return float(self.encoding.price_list.prices(np.array(taken))[self.encoding.actions.index(action)])
 
     def _chosen(self, places: Int[np.ndarray, " some"], step: int) -> Int[np.ndarray, " some"]:
         """1 + the action that each row acquires at a step; 0 once it has stopped."""

@@ -119,9 +119,12 @@ def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
 
 def _prices(data: HeldOut) -> HtmlTable | None:
     readable = np.asarray(data.problem.readable(data.training.available)).mean(axis=0)
+    first = data.encoding.price_list.first.tolist()
     rows = []
-    for action, share in zip(data.encoding.actions, readable.tolist(), strict=True):
-        price = number_cell(f"{action.price:g}", tone="tone-near" if action.price > data.budget else "")
+    for action, whole, share in zip(data.encoding.actions, first, readable.tolist(), strict=True):
+        setups = [each.name for each in data.encoding.setups if {*each.columns} & {*action.columns}]
+        extra = f" + {whole - action.price:g} set-up ({', '.join(setups)})" if setups else ""
+        price = number_cell(f"{action.price:g}{extra}", tone="tone-near" if whole > data.budget else "")
         columns = "itself" if action.columns == (action.name,) else names_text(action.columns, 12)
         rows.append([Cell(action.name), price, Cell(columns, tone="words"), share_cell(share)])
     return html_table(("Action", "Cost", "Columns", "Training rows that have it"), rows)
@@ -132,7 +135,8 @@ def _left_out(data: HeldOut, board: Leaderboard) -> list[str]:
     sentences = [f"The column {name!r}: {reason}." for name, reason in data.aside.items()]
     if data.table.unlabelled:
         sentences.append(f"{data.table.unlabelled:,} rows without {data.table.target!r}.")
-    unaffordable = [action.name for action in data.encoding.actions if action.price > data.budget]
+    first = data.encoding.price_list.first
+    unaffordable = [data.encoding.action_names[place] for place in np.flatnonzero(first > data.budget)]
     if unaffordable:
         names = names_text(unaffordable, 10)
         sentences.append(f"What costs more than the budget and so is never bought: {names}.")

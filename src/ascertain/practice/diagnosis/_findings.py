@@ -50,6 +50,7 @@ def diagnose_table(
     groups: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[str] = (),
     default_cost: float | None = None,
+    setup: Mapping[str, Any] | None = None,
     budget: float | None = None,
     restorers: Sequence[str] = (),
     on_stage: Callable[[str, int, int], object] = lambda stage, done, total: None,
@@ -60,9 +61,9 @@ def diagnose_table(
     ----------
     table
         The table.
-    costs, groups, known, default_cost
-        As for `ascertain.tables._reading.encode`: prices, panels, columns that are not acquired, and the
-        price of what is not listed.
+    costs, groups, known, default_cost, setup
+        As for `ascertain.tables._reading.encode`: prices, panels, columns that are not acquired, the price of
+        what is not listed, and set-ups that tests share.
     budget
         How much may be spent on an instance; None for any amount.
     restorers
@@ -79,12 +80,13 @@ def diagnose_table(
     >>> findings.support.complete, findings.holes.rate
     (20, 0.25)
     """
-    encoding, aside = encode(table, costs=costs, groups=groups, known=known, default_cost=default_cost)
+    encoding, aside = encode(
+        table, costs=costs, groups=groups, known=known, default_cost=default_cost, setup=setup
+    )
     usable = table.columns.drop(columns=list(aside))
     x, available = encoding.transform(usable)
     problem = encoding.problem(budget, table.classes)
     readable = np.asarray(problem.readable(jnp.asarray(available)))
-    prices = np.array([action.price for action in encoding.actions])
     # The features of the columns only, and which cells were filled: known columns always count as available.
     owners = [column.name for column in encoding.columns for _ in column.features]
     values = x[:, : len(owners)].astype(np.float64)
@@ -95,7 +97,9 @@ def diagnose_table(
         findings = Findings(
             table=profile(table, encoding, aside, values, measured),
             holes=holes,
-            support=find_support(readable, encoding.action_names, prices, budget, table.y, table.classes),
+            support=find_support(
+                readable, encoding.action_names, encoding.price_list, budget, table.y, table.classes
+            ),
             routes=find_routes(x.astype(np.float64), available, table.y, problem),
             restorers=find_restorers(x, available, table.y, problem, restorers, on_stage)
             if restorers

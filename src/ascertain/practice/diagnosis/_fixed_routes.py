@@ -6,7 +6,6 @@ A quick look before anything is trained in earnest: a small predictor, and some 
 from dataclasses import dataclass
 from typing import Literal
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -55,16 +54,16 @@ def find_routes(
             f"this needs {FEWEST_ROWS} rows, and {FEWEST_PER_CLASS} of each class; there are {len(y)}, and "
             f"{sizes.min()} of the rarest class"
         )
-    prices = np.asarray(problem.prices(jnp.zeros(problem.n_actions, bool)), np.float64)
+    prices = problem.price_list
     sampled = sample_routes(np.random.default_rng(0), prices, float(problem.budget), N_ROUTES)
     if len(sampled) < 2:
         return "only one set of actions is possible within the budget, so there is nothing to choose"
     random = as_masks(sampled, problem.n_actions)
     proposing, rows = score_rows(x, available, y, problem, random)
-    proposed = propose_routes(proposing, problem, prices)
+    proposed = propose_routes(proposing, problem, prices.first)
     routes = np.concatenate([random, proposed[~(proposed[:, None] == random).all(axis=2).any(axis=1)]])
     names = problem.action_names or tuple(map(str, range(problem.n_actions)))
-    scores = _check_routes(rows, routes, prices)
+    scores = _check_routes(rows, routes, prices.first)
     outcomes = rows.outcomes(random)
     average = np.array([_balanced(outcomes, rows, route) for route in range(len(random))])
     mean = float(np.nanmean(average))
@@ -80,7 +79,7 @@ def find_routes(
         sensitivity=scores.checked - mean,
         overlap=None if np.isnan(overlap) else overlap,
         noise=scores.noise,
-        adaptivity=find_adaptivity(rows, routes, prices, names),
+        adaptivity=find_adaptivity(rows, routes, prices.first, names),
     )
 
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from ascertain._core.checks import spending_limit
+from ascertain._core.prices import PriceList
 from ascertain.evaluation._routes import sample_routes
 
 N_PATHS = 500
@@ -68,7 +69,7 @@ class Support:
 def find_support(
     readable: Bool[np.ndarray, "rows actions"],
     actions: tuple[str, ...],
-    costs: Float[np.ndarray, " actions"],
+    prices: PriceList,
     budget: float | None,
     y: Int[np.ndarray, " rows"],
     classes: tuple[str, ...],
@@ -79,13 +80,13 @@ def find_support(
     """
     n, d = readable.shape
     rate = 1 - readable.mean()
-    limit = float(costs.sum()) if budget is None else budget
+    limit = prices.everything if budget is None else budget
     rng = np.random.default_rng(0)
-    paths = as_masks(sample_routes(rng, costs, limit, N_PATHS), d)
-    steps = count_steps(costs, limit, paths)
+    paths = as_masks(sample_routes(rng, prices, limit, N_PATHS), d)
+    steps = count_steps(prices, limit, paths)
     complete = readable.all(axis=1)
     by_class = np.bincount(y[complete], minlength=len(classes)).tolist()
-    unaffordable = costs > spending_limit(limit)
+    unaffordable = prices.first > spending_limit(limit)
     rarest = int(np.bincount(y, minlength=len(classes)).argmin())
     rows = rows_with(readable, paths)
     return Support(
@@ -108,22 +109,15 @@ def find_support(
     )
 
 
-def count_steps(
-    costs: Float[np.ndarray, " actions"], budget: float, paths: Bool[np.ndarray, "paths actions"]
-) -> Steps:
+def count_steps(prices: PriceList, budget: float, paths: Bool[np.ndarray, "paths actions"]) -> Steps:
     """Count the acquisitions that a budget buys."""
-    limit = spending_limit(budget)
-    spent, fewest = 0.0, 0
-    for cost in np.sort(costs)[::-1]:
-        if spent + cost <= limit:
-            spent += cost
-            fewest += 1
-    mean = float(costs.mean())
+    n_actions = len(prices.first)
+    mean = prices.everything / n_actions
     return Steps(
-        fewest=fewest,
+        fewest=len(prices.route(np.argsort(prices.first)[::-1].tolist(), budget)),
         typical=int(np.median(paths.sum(axis=1))),
-        most=int((np.cumsum(np.sort(costs)) <= limit).sum()),
-        at_mean_cost=min(budget / mean, float(len(costs))) if mean > 0 else float(len(costs)),
+        most=prices.most(budget),
+        at_mean_cost=min(budget / mean, float(n_actions)) if mean > 0 else float(n_actions),
     )
 
 
