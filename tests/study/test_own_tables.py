@@ -93,6 +93,19 @@ def test_paths_hold_from_anywhere(folder: Path, tmp_path: Path) -> None:
     assert study.tables["whole"].path == str(folder / "whole.csv")
 
 
+def test_set_ups_are_part_of_the_problem(folder: Path, tmp_path: Path) -> None:
+    (folder / "draws.csv").write_text("name,setup,cost\na,visit,0.5\nboth,visit,\n")
+    dicts = "setup.visit = { cost = 0.5, columns = ['a', 'both'] }\nbudgets = [2, 3.5]"
+    for number, setup in enumerate((dicts, "setup = 'draws.csv'\nbudgets = [2, 3.5]")):
+        file = folder / f"setup{number}.toml"
+        file.write_text(STUDY.replace("budgets = [2, 3.5]", setup))
+        study = read_study(file)
+        assert study.load()["holes"].problem.price_list.first.tolist() == [1.5, 1, 2]
+        (tmp_path / "study.toml").write_text(study_text(study))
+        assert read_study(tmp_path / "study.toml") == study
+    assert "setup" not in study_text(read_study(folder / "study.toml"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -100,6 +113,7 @@ def test_paths_hold_from_anywhere(folder: Path, tmp_path: Path) -> None:
         ("whole.csv", "hole.csv", "there is no file"),
         ("budgets = [1, 2]", "budgets = [-1]", "tables.whole.budgets must be one or more positive numbers"),
         ("budgets = [1, 2]", "budget = 2", "no key is called 'tables.whole.budget'; did you mean 'budgets'"),
+        ("known =", "setup.x = { cost = 1 }\nknown =", "tables.whole.setup"),
         ("[tables.whole]", "[tables.cube]", "tables.cube: there is a dataset of this name"),
         ('["whole", "holes", "cube"]', '["whole", "cube"]', "tables.holes is not used"),
         ("rates", 'treatments = ["complete"]\nrates', "holes has missing cells of its own"),

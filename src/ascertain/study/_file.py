@@ -27,7 +27,7 @@ Chosen = Literal["auto"]
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class SharedSetup(BaseModel):
+class OwnSetup(BaseModel):
     """A set-up that tests share: the first that needs it pays for it, later ones do not."""
 
     model_config = _STRICT
@@ -69,7 +69,7 @@ class OwnTable(BaseModel):
     budgets: tuple[float | int, ...] = Field(min_length=1)
     known: Names = ()
     groups: dict[str, Names] = {}
-    setup: dict[str, SharedSetup] | str | None = None
+    setup: dict[str, OwnSetup] | str | None = None
 
     def load(self, name: str) -> Dataset:
         """Read the table as a dataset."""

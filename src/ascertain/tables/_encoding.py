@@ -22,7 +22,7 @@ from ascertain.errors import InputError, StoreError
 from ascertain.problem import Problem
 from ascertain.tables._columns import Column, as_array, as_frame, is_table, learn, read, table_cells
 from ascertain.tables._costs import by_name, check_name, column_prices
-from ascertain.tables._setups import Setup, as_setups, needs_matrix
+from ascertain.tables._setups import SharedSetup, as_setups, needs_matrix
 
 # No network sees a value further from the mean than this many deviations: its squares must not overflow.
 MOST_DEVIATIONS = 1e6
@@ -54,7 +54,7 @@ class _Record(Strict):
     known: tuple[str, ...]
     flagged: tuple[str, ...]
     named: bool
-    setups: tuple[Setup, ...] = ()
+    setups: tuple[SharedSetup, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Encoding:
     known: tuple[str, ...]
     flagged: tuple[str, ...]
     named: bool  # whether the training table named its columns, as a DataFrame does and an array does not
-    setups: tuple[Setup, ...] = ()  # that actions share
+    setups: tuple[SharedSetup, ...] = ()  # that actions share
 
     def __post_init__(self) -> None:
         for column in self.columns:

@@ -16,7 +16,7 @@ SHAPE = '{"blood draw": {"cost": 5, "columns": ["iron", "glucose"]}}'
 
 
 @dataclass(frozen=True)
-class Setup:
+class SharedSetup:
     """A set-up: its price, and the columns that need it."""
 
     name: str
@@ -25,7 +25,7 @@ class Setup:
 
 
 def needs_matrix(
-    setups: Sequence[Setup], actions: Sequence[Sequence[str]]
+    setups: Sequence[SharedSetup], actions: Sequence[Sequence[str]]
 ) -> Bool[np.ndarray, "actions setups"]:
     """Which set-ups each action needs: those of any of its columns."""
     return np.array([[bool({*columns} & {*each.columns}) for each in setups] for columns in actions], bool)
@@ -39,7 +39,7 @@ def as_setups(
     known: Collection[str] = (),
     target: str | None = None,
     aside: Collection[str] = (),
-) -> tuple[Setup, ...]:
+) -> tuple[SharedSetup, ...]:
     """Check what a caller says about set-ups; one without columns that are used is dropped.
 
     Names of what is no column are ignored with a warning, as those in price lists are.
@@ -52,7 +52,7 @@ def as_setups(
     columns, groups, known, target, aside
         The columns of the table, panels, columns known from the start, the target, and columns left out.
     """
-    found: list[Setup] = []
+    found: list[SharedSetup] = []
     setup_of: dict[str, str] = {}
     others: list[str] = []
     for name, entry in _by_name(given).items():
@@ -73,7 +73,7 @@ def as_setups(
         if name == target or name in columns or name in groups:
             raise InputError(f"the set-up {name!r} has the name of a column or panel; rename the set-up")
         if used := tuple(column for column in own if column not in aside):
-            found.append(Setup(name, cost, used))
+            found.append(SharedSetup(name, cost, used))
     if others:
         warn_of_others("setup", others, [*columns, *groups])
     return tuple(found)
