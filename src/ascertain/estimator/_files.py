@@ -75,6 +75,8 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
         encoding = Encoding.from_json(more.encoding)
         classes = np.array(more.classes, np.dtype(more.class_type))
         problem = encoding.problem(float(model.problem.budget), [str(each) for each in classes])
+        if model.problem.decision_costs is not None:
+            problem = problem.with_decision_costs(np.asarray(model.problem.decision_costs))
     except (TypeError, ValueError) as error:
         raise StoreError(
             f"{path} does not hold a classifier that can be used: {first_finding(error)}; {REMEDY}"
