@@ -1,16 +1,19 @@
 """Study files: read, refused with a hint, written back."""
 
+import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascertain import methods
+from ascertain import methods, predictors, restoration
 from ascertain.errors import InputError
 from ascertain.recipe._jobs import TrainingData
 from ascertain.recipe._presets import overridden
+from ascertain.study._checks import check_study
 from ascertain.study._file import Study, read_study, shipped, write_study
 from tests.study.studies import TOML, tiny
 
@@ -65,6 +68,40 @@ def test_only_the_quick_study_is_shortened() -> None:
         ('holes = [["mcar", 0.3], ["mcar", 0.3]]', "holes lists ('mcar', 0.3) twice"),
         ('holes = [["mcar", 0.3]]', "leave rates out"),
         ('holes = ["mcar"]', "holes.0"),
+        ('name = "../evil"', "name: '../evil' names files, so it cannot contain /"),
+        ('name = ".."', "name: '..' names files, so it must begin with a letter or digit"),
+        ('name = "-x"', "must begin with a letter or digit"),
+        ('name = "a\\\\b"', "cannot contain \\"),
+        ('name = "red\\u001b[31m"', "has a control character"),
+        ('name = "a\\nb"', "has a control character"),
+        ('name = "turned\\u202eround"', "has a control character"),
+        ('name = "x "', "not end in a space or dot"),
+        (f'name = "{"x" * 300}"', "80 bytes at most"),
+        (
+            "settings.predictor.epochs = true",
+            "settings.predictor.epochs: Input should be a valid integer, got True",
+        ),
+        ("settings.predictor.epochs = 0", "greater than or equal to 1, got 0"),
+        ("settings.predictor.epochs = 1.5", "settings.predictor.epochs: Input should be a valid integer"),
+        (
+            "settings.dime.pretraining_epochs = -3",
+            "settings.dime.pretraining_epochs: Input should be greater",
+        ),
+        ("settings.dime.dropout = 1.0", "settings.dime.dropout: Input should be less than 1"),
+        ("settings.dime.dropout = nan", "settings.dime.dropout"),
+        ("settings.dime.learning_rate = inf", "finite number"),
+        (
+            "settings.dime.hidden = [8, 0]",
+            "settings.dime.hidden[1]: Input should be greater than or equal to 1",
+        ),
+        ("settings.dime.hidden = []", "at least 1 item"),
+        ("settings.aaco.may_stop = 1", "settings.aaco.may_stop: Input should be a valid boolean"),
+        (
+            "settings.pvae.schedule.max_rounds = 0",
+            "settings.pvae.schedule.max_rounds: Input should be greater",
+        ),
+        ("rates = [true]", "rates.0"),
+        ("splits = [true]", "splits.0"),
     ],
 )
 def test_mistakes_are_named_with_what_to_type_instead(tmp_path: Path, line: str, message: str) -> None:
@@ -95,6 +132,41 @@ def test_nested_settings_change_only_what_is_named() -> None:
 def test_what_is_no_toml_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not valid TOML"):
         _read(tmp_path, "name = [")
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_bytes(TOML.replace("tiny", "Jörg").encode("latin-1"))
+    with pytest.raises(
+        InputError, match=r"study.toml is not a text in UTF-8: byte 10 is 0xf6; save it as UTF-8"
+    ):
+        read_study(path)
+    path.write_bytes(b"\xef\xbb\xbf" + TOML.encode())  # as some editors write it
+    assert read_study(path).name == "tiny"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "\x1b[31m"])
+def test_a_table_cannot_name_files_elsewhere(name: str) -> None:
+    table = {"path": "rows.csv", "target": "y", "budgets": (1,)}
+    study = tiny(datasets=(name,), tables={name: table})
+    with pytest.raises(InputError, match=r"tables: .* (names files|control character)"):
+        check_study(study)
+
+
+@pytest.mark.parametrize("name", ["tiny", "Größe 2", "a.b_c-d", "2026"])
+def test_usual_names_are_fine(name: str) -> None:
+    check_study(tiny(name=name))
+
+
+def test_ranges_hold_for_every_default() -> None:
+    """What parts are set to, and what the paper sets, is allowed by the types of their settings."""
+    parts: list[Any] = [
+        kind.get(name) for kind in (methods, restoration, predictors) for name in kind.names()
+    ]
+    for part in parts:
+        own = part.settings()
+        fields = {field.name: getattr(own, field.name) for field in dataclasses.fields(own)}
+        assert overridden(own, fields, part.name) == own
 
 
 def test_a_file_that_is_not_there_names_those_that_are() -> None:
@@ -153,8 +225,10 @@ def test_beyond_is_part_of_its_whole_grid_and_holds_the_papers_policies() -> Non
     assert [variant for variant in beyond.variants if variant[0] != "planner"] == paper.variants
     assert set(beyond.datasets) < set(paper.datasets)
     assert (beyond.protocol, beyond.splits) == (paper.protocol, paper.splits)
-    cells = [len(study.cells(has_holes=False)) * 25 for study in (beyond, full)]
-    assert cells == [12_125, 23_975]  # docs/studies.md says so
+    cells = [study.cells(has_holes=False) for study in (beyond, full)]
+    choices = [len(study.variants) * holes for study, holes in ((beyond, 6), (full, 12))]
+    counts = [25 * (len(some) + more) for some, more in zip(cells, choices, strict=True)]
+    assert counts == [13_775, 27_275]  # docs/studies.md says so
 
 
 def test_narrowing_keeps_the_rest() -> None:
@@ -166,10 +240,12 @@ def test_narrowing_keeps_the_rest() -> None:
 
 @settings(deadline=None)  # the first example loads all parts
 @given(st.text(min_size=1), st.lists(st.integers(0, 9), min_size=1, unique=True), st.integers(0, 2**32 - 1))
-def test_what_is_written_is_read_back(name: str, splits: list[int], seed: int) -> None:
+def test_what_is_written_is_read_back(text: str, splits: list[int], seed: int) -> None:
     import tempfile
 
-    study = tiny(name=name, splits=tuple(splits), seed=seed, budgets={"cube": (2.0, 3.5)})
+    mine = {"path": "/rows.csv", "target": text, "budgets": (1,), "groups": {text: (text,)}}
+    own = {"datasets": ("cube", "mine"), "tables": {"mine": mine}, "budgets": {"cube": (2.0, 3.5)}}
+    study = tiny(splits=tuple(splits), seed=seed, **own)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study.toml"
         write_study(study, path)

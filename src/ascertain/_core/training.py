@@ -11,6 +11,8 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ascertain._core.settings import Amount, Count, CountOrZero
+
 Model = TypeVar("Model")
 
 
@@ -25,13 +27,13 @@ class Batch(NamedTuple):
 class Schedule:
     """How long to train, and when to validate."""
 
-    batch_size: int = 128
-    batches_per_round: int | None = None  # between validations; None = an epoch
-    max_rounds: int = 100
-    track_from: int = 0  # batches before the first checkpoint
-    stop_from: int = 0  # batches before early stopping starts to count
-    patience: int | None = None  # rounds without an improvement before training stops; None = never
-    min_delta: float = 0.0  # the least improvement that early stopping counts
+    batch_size: Count = 128
+    batches_per_round: Count | None = None  # between validations; None = an epoch
+    max_rounds: Count = 100
+    track_from: CountOrZero = 0  # batches before the first checkpoint
+    stop_from: CountOrZero = 0  # batches before early stopping starts to count
+    patience: Count | None = None  # rounds without an improvement before training stops; None = never
+    min_delta: Amount = 0.0  # the least improvement that early stopping counts
 
 
 class _State(NamedTuple):

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import LOWEST
+from ascertain._core.settings import Amount, Count, CountOrZero
 from ascertain.errors import InputError
 from ascertain.methods._registry import Cost, State, register
 from ascertain.policy import Policy
@@ -32,10 +33,10 @@ ROWS_AT_ONCE = 32  # rows that are scored together, to bound memory
 class Settings:
     """The search; the defaults are the paper's."""
 
-    neighbours: int = 5
-    acquisition_cost: float = 0.05  # alpha: the weight of a unit of cost against the loss
-    candidates: int = 100
-    candidate_seed: int = 0
+    neighbours: Count = 5
+    acquisition_cost: Amount = 0.05  # alpha: the weight of a unit of cost against the loss
+    candidates: Count = 100
+    candidate_seed: CountOrZero = 0
     may_stop: bool = False  # for soft budgets: stopping competes with the candidates
 
 

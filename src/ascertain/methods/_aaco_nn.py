@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP, dropout_masks
+from ascertain._core.settings import Amount, Count, Positive, ShareBelowOne, Sizes
 from ascertain._core.training import Batch, Schedule, some_completion
 from ascertain.acquisition import acquire
 from ascertain.errors import InputError
@@ -37,16 +38,16 @@ from ascertain.protocol import PAPER, Protocol
 class Settings(aaco.Settings):
     """AACO's search, then the network and its training; the defaults are the reference's."""
 
-    hidden: tuple[int, ...] = (256, 256)
-    dropout: float = 0.1
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    batch_size: int = 256
-    epochs: int = 100
-    patience: int = 10
-    validation_share: float = 0.1  # of the choices, to stop training early
-    max_rows: int | None = None  # training rows that AACO acquires for; None = all
-    steps: int | None = None  # the most acquisitions for a row; None = all actions
+    hidden: Sizes = (256, 256)
+    dropout: ShareBelowOne = 0.1
+    learning_rate: Positive = 1e-3
+    weight_decay: Amount = 0.01
+    batch_size: Count = 256
+    epochs: Count = 100
+    patience: Count = 10
+    validation_share: ShareBelowOne = 0.1  # of the choices, to stop training early
+    max_rows: Count | None = None  # training rows that AACO acquires for; None = all
+    steps: Count | None = None  # the most acquisitions for a row; None = all actions
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in how many acquisitions the budget can pay for."""

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.settings import Share
 from ascertain.methods._registry import register
 from ascertain.policy import Policy
 
@@ -18,7 +19,7 @@ STOPS = "at a threshold that you give (thresholds=)"
 class Settings:
     """Settings for soft budgets."""
 
-    stop_probability: float = 0.0  # of stopping, at each step
+    stop_probability: Share = 0.0  # of stopping, at each step
 
 
 class Blind(Policy):

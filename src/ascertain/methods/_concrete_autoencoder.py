@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP
+from ascertain._core.settings import Amount, Count, Positive, Sizes, Temperatures
 from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods._gdfs import concrete
 from ascertain.methods._greedy import Plateau, descend, epoch, training_steps, where
@@ -38,15 +39,15 @@ _HARD = 1e-6  # the temperature of choices that are as good as hard
 class Settings:
     """Architecture and training; the defaults are AFABench's."""
 
-    steps: int | None = None  # picks; None: as many as the budget can pay for
-    hidden: tuple[int, ...] = (128, 128)
-    temperatures: tuple[float, ...] = tuple(np.geomspace(10.0, 0.01, 10).tolist())
-    logit_scale: float = 0.2  # gamma: logits are divided by it
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    least_learning_rate: float = 1e-5
-    epochs: int = 250  # at each temperature
-    patience: int = 5
+    steps: Count | None = None  # picks; None: as many as the budget can pay for
+    hidden: Sizes = (128, 128)
+    temperatures: Temperatures = tuple(np.geomspace(10.0, 0.01, 10).tolist())
+    logit_scale: Positive = 0.2  # gamma: logits are divided by it
+    batch_size: Count = 128
+    learning_rate: Positive = 1e-3
+    least_learning_rate: Amount = 1e-5
+    epochs: Count = 250  # at each temperature
+    patience: Count = 5
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in the number of picks."""

@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import MLP, Linear, apply_layers
+from ascertain._core.settings import Amount, Count, CountOrZero, Share
 from ascertain.methods._greedy import (
     GreedySettings,
     Plateau,
@@ -39,11 +40,11 @@ from ascertain.protocol import PAPER, Protocol
 class Settings(GreedySettings):
     """Architecture and training of DIME; the defaults are the paper's."""
 
-    pretraining_epochs: int = 200
-    least_learning_rate: float = 1e-6
-    epsilon: float = 0.05  # the rate of random choices in training
-    epsilon_decay: float = 0.2
-    epsilon_steps: int = 10  # how often it decays before training ends
+    pretraining_epochs: CountOrZero = 200
+    least_learning_rate: Amount = 1e-6
+    epsilon: Share = 0.05  # the rate of random choices in training
+    epsilon_decay: Share = 0.2
+    epsilon_steps: Count = 10  # how often it decays before training ends
 
 
 class DIMENetworks(NamedTuple):

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import LOWEST
+from ascertain._core.settings import Count, Positive, Share
 from ascertain._core.training import Schedule
 from ascertain.errors import InputError
 
@@ -21,11 +22,11 @@ AnySettings = TypeVar("AnySettings", bound="DQNSettings")
 class EpisodeSettings:
     """How to learn from episodes; the defaults are the reference's."""
 
-    batches: int = 4000
-    frames_per_batch: int = 256
-    slots: int = 128  # episodes side by side
-    learning_rate: float = 1e-3
-    td_lambda: float = 0.75
+    batches: Count = 4000
+    frames_per_batch: Count = 256
+    slots: Count = 128  # episodes side by side
+    learning_rate: Positive = 1e-3
+    td_lambda: Share = 0.75
 
     @property
     def steps(self) -> int:
@@ -40,10 +41,10 @@ class EpisodeSettings:
 class DQNSettings(EpisodeSettings):
     """Also how to explore, and how fast the target networks follow; the defaults are the reference's."""
 
-    target_rate: float = 0.005  # of the target networks' moving average
-    first_epsilon: float = 1.0
-    last_epsilon: float = 0.1
-    exploring_share: float = 0.5  # the part of the batches over which epsilon falls
+    target_rate: Share = 0.005  # of the target networks' moving average
+    first_epsilon: Share = 1.0
+    last_epsilon: Share = 0.1
+    exploring_share: Share = 0.5  # the part of the batches over which epsilon falls
 
     def shortened(self: AnySettings, effort: Effort, n_rows: int) -> AnySettings:
         """Train on the share of the batches that an effort allows, and pretrain for fewer rounds."""

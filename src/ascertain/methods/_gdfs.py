@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import MLP
+from ascertain._core.settings import Positive, Temperatures
 from ascertain.methods._greedy import (
     GreedySettings,
     Plateau,
@@ -41,8 +42,8 @@ _ILLEGAL = 1e6  # taken off the logits of illegal actions
 class Settings(GreedySettings):
     """Architecture and training of GDFS; the defaults are the paper's."""
 
-    temperatures: tuple[float, ...] = tuple(np.geomspace(1.0, 0.1, 5).tolist())
-    logit_scale: float = 0.2  # gamma: logits are divided by it
+    temperatures: Temperatures = tuple(np.geomspace(1.0, 0.1, 5).tolist())
+    logit_scale: Positive = 0.2  # gamma: logits are divided by it
 
 
 class GDFSNetworks(NamedTuple):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort
 from ascertain._core.hashing import shuffled
 from ascertain._core.networks import MLP, dropout_masks
+from ascertain._core.settings import Amount, Count, CountOrZero, Positive, ShareBelowOne, Sizes
 from ascertain._core.training import class_weights, cross_entropy, some_completion
 from ascertain.methods._pretraining import mask_inputs, random_rate, random_subset
 from ascertain.predictors._masked_mlp import MaskedMLP
@@ -44,16 +45,16 @@ class StepSettings(Structure):
 class GreedySettings:
     """The common settings of GDFS and DIME; the defaults are the paper's."""
 
-    steps: int | None = None  # acquisitions per training row; None: see `training_steps`
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    epochs: int = 250
-    pretraining_epochs: int = 100
-    patience: int = 5
-    hidden: tuple[int, ...] = (128, 128)
-    dropout: float = 0.3
-    least_learning_rate: float = 1e-5
-    least_pretraining_rate: float = 1e-6
+    steps: Count | None = None  # acquisitions per training row; None: see `training_steps`
+    batch_size: Count = 128
+    learning_rate: Positive = 1e-3
+    epochs: Count = 250
+    pretraining_epochs: CountOrZero = 100
+    patience: Count = 5
+    hidden: Sizes = (128, 128)
+    dropout: ShareBelowOne = 0.3
+    least_learning_rate: Amount = 1e-5
+    least_pretraining_rate: Amount = 1e-6
 
     def completed(self: AnySettings, problem: Problem, protocol: Protocol) -> AnySettings:
         """Fill in the number of steps."""

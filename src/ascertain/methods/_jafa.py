@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core import training
 from ascertain._core.networks import MLP
+from ascertain._core.settings import Amount, Count, Sizes
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
 from ascertain.methods._dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
@@ -34,12 +35,12 @@ _PRETRAINING = replace(SCHEDULE, min_delta=1e-2)
 class Settings(DQNSettings):
     """Architecture and training of JAFA; the defaults are the paper's."""
 
-    hidden: tuple[int, ...] = (32, 32)
-    embedding: int = 16
-    process_steps: int = 5
+    hidden: Sizes = (32, 32)
+    embedding: Count = 16
+    process_steps: Count = 5
     pretraining: Schedule = _PRETRAINING
-    cost_weight: float | None = None  # of costs in the reward, for soft budgets; None = hard budget
-    most_observed: int | None = None  # features in an episode, so that no more are read; None = all
+    cost_weight: Amount | None = None  # of costs in the reward, for soft budgets; None = hard budget
+    most_observed: Count | None = None  # features in an episode, so that no more are read; None = all
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in how many features an episode can observe."""

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import LOWEST, Linear
+from ascertain._core.settings import Amount, Positive
 from ascertain.acquisition import Environment, Frames, Slots, mean_price
 from ascertain.methods._dqn import EpisodeSettings, lambda_returns
 from ascertain.methods._registry import Cost, State, register
@@ -30,10 +31,10 @@ from ascertain.restoration import _pvae as pvae
 class Settings(EpisodeSettings):
     """Training of ODIN; the defaults are the paper's."""
 
-    clip: float = 0.2
-    critic_weight: float = 1.0
-    entropy_weight: float = 0.01
-    cost_weight: float | None = None  # of costs in the reward, for soft budgets; None = hard budget
+    clip: Positive = 0.2
+    critic_weight: Amount = 1.0
+    entropy_weight: Amount = 0.01
+    cost_weight: Amount | None = None  # of costs in the reward, for soft budgets; None = hard budget
     vae: pvae.Settings = field(default_factory=pvae.Settings)
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":

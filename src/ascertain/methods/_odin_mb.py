@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import PRNGKeyArray
 
+from ascertain._core.settings import Amount
 from ascertain.methods import _odin as odin
 from ascertain.methods._registry import Cost, State, register
 from ascertain.predictors._masked_mlp import Predictor
@@ -26,7 +27,7 @@ from ascertain.restoration import _pvae as pvae
 class Settings(odin.Settings):
     """Training of ODIN, and what is generated for it."""
 
-    generated: float = 1.0  # rows per row of the training table
+    generated: Amount = 1.0  # rows per row of the training table
     generated_labels: Literal["drawn", "likeliest"] = "drawn"  # the reference: likeliest
 
 

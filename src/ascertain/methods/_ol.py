@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.hashing import mix
 from ascertain._core.networks import MLP, Linear, dropout_masks
+from ascertain._core.settings import Count, ShareBelowOne
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
 from ascertain.methods._dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
@@ -39,12 +40,12 @@ _LEAST_COST = 1e-4  # of free actions, in units of the mean price
 class Settings(DQNSettings):
     """Architecture and training of OL; the defaults are the paper's."""
 
-    batches: int = 2000
-    hidden: tuple[int, int, int] = (64, 32, 16)
-    dropout: float = 0.5
-    confidence_passes: int = 100  # dropout masks that a prediction is averaged over
-    replay_slices: int = 100_000
-    sampled_slices: int = 512
+    batches: Count = 2000
+    hidden: tuple[Count, Count, Count] = (64, 32, 16)
+    dropout: ShareBelowOne = 0.5
+    confidence_passes: Count = 100  # dropout masks that a prediction is averaged over
+    replay_slices: Count = 100_000
+    sampled_slices: Count = 512
     pretraining: Schedule = _PRETRAINING
 
 

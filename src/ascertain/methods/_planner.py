@@ -26,6 +26,7 @@ from ascertain._core.compilation import replicated
 from ascertain._core.effort import Effort
 from ascertain._core.hashing import mix
 from ascertain._core.networks import LOWEST, MLP, dropout_masks
+from ascertain._core.settings import Amount, AtLeastTwo, Count, Finite, Positive, Share, ShareBelowOne, Sizes
 from ascertain._core.training import Batch, Schedule, cross_entropy, train
 from ascertain.acquisition import acquire
 from ascertain.decisions import decide
@@ -55,26 +56,26 @@ _PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=60, pati
 class Settings:
     """Architecture and training of the planner."""
 
-    updates: int = 3000  # at most: training stops when validation does not improve
-    slots: int = 128  # states per update
-    hidden: tuple[int, ...] = (128, 128)
-    networks: int = 2  # whose values are averaged
-    learning_rate: float = 1e-3
-    decay: int = 600  # updates after which the learning rate has halved
-    weight_decay: float = 0.3  # so that noise is not taken for a reason to adapt ...
-    direct_weight_decay: float = 1.0  # ... more in direct learning, where validation cannot stop in time
-    average_rate: float = 0.01  # of the moving average that gives targets, and acts in the end
-    last_epsilon: float = 0.15  # random choices fall from all to this share ...
-    exploring: int = 1500  # ... over this many updates; longer plans are found late
-    floor: float = -4.0  # of the utility
-    updates_per_round: int = 100  # between validations
-    patience: int = 15  # rounds without an improvement before training stops
-    max_rows: int = 1024  # for validation
-    folds: int = 5  # a row's utility comes from a predictor that was trained on the other folds
-    predictor_dropout: float = 0.1
+    updates: Count = 3000  # at most: training stops when validation does not improve
+    slots: Count = 128  # states per update
+    hidden: Sizes = (128, 128)
+    networks: Count = 2  # whose values are averaged
+    learning_rate: Positive = 1e-3
+    decay: Count = 600  # updates after which the learning rate has halved
+    weight_decay: Amount = 0.3  # so that noise is not taken for a reason to adapt ...
+    direct_weight_decay: Amount = 1.0  # ... more in direct learning, where validation cannot stop in time
+    average_rate: Share = 0.01  # of the moving average that gives targets, and acts in the end
+    last_epsilon: Share = 0.15  # random choices fall from all to this share ...
+    exploring: Count = 1500  # ... over this many updates; longer plans are found late
+    floor: Finite = -4.0  # of the utility
+    updates_per_round: Count = 100  # between validations
+    patience: Count = 15  # rounds without an improvement before training stops
+    max_rows: Count = 1024  # for validation
+    folds: AtLeastTwo = 5  # a row's utility comes from a predictor that was trained on the other folds
+    predictor_dropout: ShareBelowOne = 0.1
     predictor: Schedule = _PREDICTOR
     direct: bool = False  # holes give no target, in place of making actions illegal
-    steps: int | None = None  # the most acquisitions of an episode; by default what the budget pays for
+    steps: Count | None = None  # the most acquisitions of an episode; by default what the budget pays for
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in the number of steps."""

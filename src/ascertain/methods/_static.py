@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.settings import Count
 from ascertain.errors import InputError
 from ascertain.methods._registry import State, register
 from ascertain.metrics import Metric, score_counts
@@ -22,8 +23,8 @@ _MASKS_AT_ONCE = 16
 class Settings:
     """How many routes to compare, on how many rows, by which metric."""
 
-    routes: int = 2000
-    max_rows: int = 4096
+    routes: Count = 2000
+    max_rows: Count = 4096
     metric: Metric = "accuracy"
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP, dropout_masks
+from ascertain._core.settings import Count, Positive, Share, ShareBelowOne, Sizes
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.errors import InputError
 from ascertain.predictors._registry import register
@@ -32,13 +33,13 @@ class Predictor(Protocol):
 class Settings:
     """How to train the masked MLP; the defaults are the reference's."""
 
-    epochs: int = 100
-    batch_size: int = 64
-    dropout: float = 0.2
-    least_masked: float = 0.0  # features are hidden with a probability drawn from this range
-    most_masked: float = 0.9
-    hidden: tuple[int, ...] = (128, 128)
-    learning_rate: float = 1e-3
+    epochs: Count = 100
+    batch_size: Count = 64
+    dropout: ShareBelowOne = 0.2
+    least_masked: Share = 0.0  # features are hidden with a probability drawn from this range
+    most_masked: Share = 0.9
+    hidden: Sizes = (128, 128)
+    learning_rate: Positive = 1e-3
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
         """Train for as many updates as an effort allows."""

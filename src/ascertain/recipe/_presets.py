@@ -6,7 +6,7 @@ choice: tables of their size are trained for some hundred epochs by the referenc
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -102,20 +102,33 @@ def method_settings(
 
 
 def overridden(settings: Any, changes: Changes, where: str) -> Any:
-    """Settings with some fields changed; nested dataclasses by nested mappings."""
-    fields = {field.name: field for field in dataclasses.fields(settings)}
-    merged = {name: getattr(settings, name) for name in fields}
+    """Settings with some fields changed; nested dataclasses by nested mappings.
+
+    A value must have the type of its field, and be in the range that the type says (`_core.settings`).
+    """
+    fields = [field.name for field in dataclasses.fields(settings)]
+    types = get_type_hints(type(settings), include_extras=True)
+    changed = {}
     for name, value in changes.items():
         if name not in fields:
             raise InputError(f"{where} has no setting {name!r}; {did_you_mean(name, fields)}")
-        nested = dataclasses.is_dataclass(merged[name]) and isinstance(value, Mapping)
-        merged[name] = overridden(merged[name], value, f"{where}.{name}") if nested else value
+        now = getattr(settings, name)
+        if dataclasses.is_dataclass(now) and isinstance(value, Mapping):
+            changed[name] = overridden(now, value, f"{where}.{name}")
+        else:
+            changed[name] = _validated(types[name], value, f"{where}.{name}")
+    return dataclasses.replace(settings, **changed)
+
+
+def _validated(kind: Any, value: Any, where: str) -> Any:
+    """A value of a setting; neither `true` nor a text is a number, and a list stands for a tuple."""
+    value = tuple(value) if isinstance(value, list) else value
     try:
-        return TypeAdapter(type(settings)).validate_python(merged)
+        return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"{where}.{place}: {first['msg']}, got {first['input']!r}") from error
+        place = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
+        raise InputError(f"{where}{place}: {first['msg']}, got {first['input']!r}") from error
 
 
 def _settings(

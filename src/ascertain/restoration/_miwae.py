@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.networks import MLP
 from ascertain._core.padding import padded_rows
+from ascertain._core.settings import Count, Positive, Share, Sizes
 from ascertain._core.training import Batch, Schedule, train
 from ascertain.problem import Problem, Table
 from ascertain.restoration._observed_values import ObservedValues, keep_observed_values
@@ -36,14 +37,14 @@ _ROWS_AT_ONCE = 64
 class Settings:
     """Architecture and training of MIWAE."""
 
-    latent: int = 10
-    hidden: tuple[int, ...] = (128, 128)  # of the encoder, and of the decoder
-    training_codes: int = 16  # drawn for each row
-    codes: int = 64  # drawn for each row to be completed, of which one is kept
-    most_hidden: float = 0.5  # inputs of a row are hidden with a probability uniform up to this
-    label_hidden: float = 1 / 3  # share of rows that are trained on without their label
-    least_deviation: float = 0.1  # of the decoder, in standard deviations of a column
-    learning_rate: float = 1e-3
+    latent: Count = 10
+    hidden: Sizes = (128, 128)  # of the encoder, and of the decoder
+    training_codes: Count = 16  # drawn for each row
+    codes: Count = 64  # drawn for each row to be completed, of which one is kept
+    most_hidden: Share = 0.5  # inputs of a row are hidden with a probability uniform up to this
+    label_hidden: Share = 1 / 3  # share of rows that are trained on without their label
+    least_deviation: Positive = 0.1  # of the decoder, in standard deviations of a column
+    learning_rate: Positive = 1e-3
     schedule: Schedule = _SCHEDULE
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":

@@ -19,6 +19,7 @@ from jax.scipy.special import gammaln, logsumexp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
+from ascertain._core.settings import Count, CountOrZero, Sizes
 from ascertain.problem import Problem, Table
 from ascertain.restoration._observed_values import ObservedValues, keep_observed_values
 from ascertain.restoration._registry import register
@@ -36,11 +37,11 @@ _BLOCK = 512  # rows to draw at once
 class Settings:
     """The numbers of components to choose from, and the length of expectation maximisation."""
 
-    components: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    starts: int = 3  # for each number
-    wide_updates: int = 20  # before priors are estimated: else components never part
-    updates: int = 60
-    most_rows: int = 20_000  # to learn from
+    components: Sizes = (1, 2, 4, 8, 16, 32)
+    starts: Count = 3  # for each number
+    wide_updates: CountOrZero = 20  # before priors are estimated: else components never part
+    updates: Count = 60
+    most_rows: Count = 20_000  # to learn from
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
         """Use as many starts as an effort allows; an update passes over all rows."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from jaxtyping import PRNGKeyArray
 
+from ascertain._core.settings import Count
 from ascertain.problem import Problem, Table
 from ascertain.restoration._hotdeck import HotDeck, fit_hotdeck
 from ascertain.restoration._registry import register
@@ -13,7 +14,7 @@ from ascertain.restoration._registry import register
 class Settings:
     """How many rows to choose from."""
 
-    neighbours: int = 10
+    neighbours: Count = 10
 
 
 @register(

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.kernels import sum_of_relus
 from ascertain._core.networks import MLP, Linear
+from ascertain._core.settings import Amount, Count, Positive, Share, Sizes
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
 from ascertain.problem import Problem, Table
 from ascertain.registry import SharedModel
@@ -38,15 +39,15 @@ _SCHEDULE = Schedule(
 class Settings:
     """Architecture and training of the PVAE; the defaults are the reference's."""
 
-    latent: int = 20
-    embedding: int = 20
-    point_hidden: int = 500
-    encoder: tuple[int, ...] = (20, 500, 200)
-    decoder: tuple[int, ...] = (500, 200)
-    classifier: tuple[int, ...] = (32, 32)
-    kl_weight: float = 0.1
-    most_masked: float = 0.9  # a batch hides entries with a probability uniform up to this
-    learning_rate: float = 1e-3
+    latent: Count = 20
+    embedding: Count = 20
+    point_hidden: Count = 500
+    encoder: Sizes = (20, 500, 200)
+    decoder: Sizes = (500, 200)
+    classifier: Sizes = (32, 32)
+    kl_weight: Amount = 0.1
+    most_masked: Share = 0.9  # a batch hides entries with a probability uniform up to this
+    learning_rate: Positive = 1e-3
     schedule: Schedule = _SCHEDULE
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy.spatial import KDTree
 from sklearn.ensemble import ExtraTreesRegressor
 
+from ascertain._core.settings import Count
 from ascertain.problem import Problem, Table
 from ascertain.restoration._registry import register
 
@@ -24,12 +25,12 @@ from ascertain.restoration._registry import register
 class Settings:
     """The size of the forests, and the length of the chains."""
 
-    trees: int = 20
-    least_leaf: int = 5  # rows
-    donors: int = 5  # to draw from
-    sweeps: int = 5
-    most_rows: int = 5000  # to learn from
-    most_donors: int = 2000  # for each action
+    trees: Count = 20
+    least_leaf: Count = 5  # rows
+    donors: Count = 5  # to draw from
+    sweeps: Count = 5
+    most_rows: Count = 5000  # to learn from
+    most_donors: Count = 2000  # for each action
 
 
 class _Rows(NamedTuple):

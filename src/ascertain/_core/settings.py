@@ -1,0 +1,16 @@
+"""Types of settings that say which values make sense; study files and command lines are checked by them."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+Count = Annotated[int, Field(ge=1)]
+AtLeastTwo = Annotated[int, Field(ge=2)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Sizes = Annotated[tuple[Count, ...], Field(min_length=1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Temperatures = Annotated[tuple[Positive, ...], Field(min_length=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]
