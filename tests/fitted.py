@@ -18,13 +18,13 @@ BUDGET = 6.0
 CANDIDATES = (Candidate("sequential", "s", "restricted"), Candidate("static", "s", "restricted"))
 
 
-def patients(n_rows: int = 240) -> pd.DataFrame:
+def patients(n_rows: int = 240, seed: int = 0) -> pd.DataFrame:
     """Make a table in which the blood panel tells most about the target.
 
     Only the scan has holes, and it costs more than the budget: to simulate how policies would continue in
     rows with holes takes long to compile, and has tests of its own.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     table = pd.DataFrame(rng.normal(size=(n_rows, 4)), columns=["[b]mi", "ecg", "iron", "scan"])
     table["tibc"] = rng.normal(size=n_rows)
     sick = table["iron"] + table["tibc"] + 0.3 * table["ecg"] + 0.4 * rng.normal(size=n_rows) > 0.5

@@ -7,6 +7,7 @@ from ascertain.cli import _consult as _consult
 from ascertain.cli import _data as _data
 from ascertain.cli import _demo as _demo
 from ascertain.cli import _diagnose as _diagnose
+from ascertain.cli import _evaluate as _evaluate
 from ascertain.cli import _exact as _exact
 from ascertain.cli import _fit as _fit
 from ascertain.cli import _methods as _methods

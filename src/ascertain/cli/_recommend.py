@@ -82,7 +82,7 @@ def recommend(
         check_output(out, table)
     rows = read_frame(table, separator=sep, markers=na or ())
     classifier = AcquisitionClassifier.load(model)
-    names = [name.strip() for name in ids.split(",") if name.strip()]
+    names = options.names_in(ids)
     with late_progress("Rows", len(rows)) as show:
         found = recommend_rows(
             classifier, rows, ids=names, budget=budget, spent=spent, batch=batch, on_rows=show

@@ -42,6 +42,8 @@ Markers = Annotated[
     typer.Option(help="A text that means 'not measured', besides ?, NA and empty; can be repeated."),
 ]
 
+By = Annotated[str, typer.Option(help="Also score subgroups: the rows with each value of a column, as a,b.")]
+
 
 class Prices(TypedDict):
     """What the options say about prices, panels, known columns and set-ups."""
@@ -60,6 +62,11 @@ def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) 
     return read_user_table(table, target, separator=sep, markers=na or ())
 
 
+def names_in(text: str) -> list[str]:
+    """Read names separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def read_price_list(
     costs: Path | None, groups: Path | None, known: str, default_cost: float | None, setup: Path | None
 ) -> Prices:
@@ -73,6 +80,6 @@ def read_price_list(
         "costs": None if costs is None else read_prices(costs),
         "groups": None if groups is None else read_panels(groups),
         "setup": None if setup is None else read_setups(setup),
-        "known": [name.strip() for name in known.split(",") if name.strip()],
+        "known": names_in(known),
         "default_cost": default_cost,
     }

@@ -42,8 +42,9 @@ def match_columns(encoding: Encoding, table: pd.DataFrame, *, used: Collection[s
         Columns that serve another purpose, so that no note is needed that they are ignored.
     """
     names = [column.name for column in encoding.columns]
-    others = [name for name in table.columns if name not in used]
+    others = list(table.columns)
     if not encoding.named and not set(names) & set(others):
+        others = [name for name in others if name not in used]
         if len(others) != len(names):
             raise InputError(
                 f"the model was fitted to an array of {len(names)} columns without names, but the table has "
@@ -51,7 +52,8 @@ def match_columns(encoding: Encoding, table: pd.DataFrame, *, used: Collection[s
             )
         table = table[others].set_axis(names, axis=1)
         others = names
-    lacking, extra = ([x for x in one if x not in other] for one, other in ((names, others), (others, names)))
+    lacking = [name for name in names if name not in others]
+    extra = [name for name in others if name not in names and name not in used]
     if len(lacking) == len(names):
         raise InputError(
             f"the table has none of the model's columns, which are {listed(names)}; its own are "

@@ -29,6 +29,7 @@ class HeldOut:
     training: Table  # the training rows, each once
     selection: Table  # the validation rows, each once: for early stopping and for choosing a model
     test: Table  # the rows that were used for neither
+    tested: Int[np.ndarray, " tested"]  # their places in the table
 
     @property
     def budget(self) -> float:
@@ -80,6 +81,7 @@ def hold_out(
         training=rows_of(others[rows.trained]),
         selection=rows_of(others[rows.validated]),
         test=rows_of(np.flatnonzero(tested)),
+        tested=np.flatnonzero(tested),
     )
 
 

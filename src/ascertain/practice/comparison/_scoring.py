@@ -65,6 +65,8 @@ def score(
     """
     draws, futures = _DRAWS_AND_FUTURES[effort]
     restricted = _score_restricted(advisor, table, budgets, seed)
+    if not estimated:
+        return restricted
     try:
         estimates = evaluate_incomplete(
             advisor.policy,

@@ -4,6 +4,7 @@ from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import FLOOR, FittedCandidate, Leaderboard
 from ascertain.practice.comparison._scoring import Estimator, Score
+from ascertain.practice.comparison._subgroups import LEAST_ROWS, Subgroup
 from ascertain.reporting._text import counted, joined
 
 _WIDE = 0.1  # an interval of AUROC that does not support a third digit
@@ -38,6 +39,27 @@ def support_text(score: Score) -> str:
     """Write how many effective rows an estimate rests on, and how many of the rarest class."""
     few = ", few!" if score.warning else ""
     return f"{score.effective_rows:,.0f} ({score.rarest_effective_rows:,.0f} of {score.rarest_class}{few})"
+
+
+def interval_text(score: Score) -> str:
+    """Write the mean of an amount with its interval."""
+    if not score.exists:
+        return "-"
+    return f"{amount_text(score.estimate)} ({amount_text(score.low)} to {amount_text(score.high)})"
+
+
+def subgroup_cells(group: Subgroup) -> tuple[str, ...]:
+    """A subgroup's name, rows, rows of the rarest class, AUROC, cost and number of acquisitions."""
+    few = group.rows < LEAST_ROWS
+    auroc = score_text(group.auroc) if group.auroc.exists else "one class only"
+    return (
+        group.name,
+        f"{group.rows:,}{', few!' if few else ''}",
+        f"{group.rarest_rows:,} ({group.rarest_class})",
+        auroc,
+        interval_text(group.cost),
+        interval_text(group.acquisitions),
+    )
 
 
 def amount_text(value: float) -> str:
