@@ -181,7 +181,10 @@ def test_the_demo_ends_with_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "demo", "--out", str(tmp_path)) == 0
-    assert str(tmp_path / "report.html") in capsys.readouterr().out.replace("\n", "")
+    shown = capsys.readouterr().out
+    assert str(tmp_path / "report.html") in shown.replace("\n", "")
+    assert "first: machine" in shown  # the policy's first step
+    assert "machine" in (tmp_path / "own-table/model/report.html").read_text()
     page = (tmp_path / "report.html").read_text()
     assert "Shortened settings" in page
     assert "Exact study" in page
