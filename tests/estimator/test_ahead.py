@@ -77,7 +77,7 @@ def test_what_follows_is_what_follows_in_most_completions() -> None:
     advisor = model.advisor_
     x, available = advisor.encoding.transform(NOTHING)
     red = advisor.encoding.feature_names.index("hat=red")
-    drawn = _advisor._drawn(advisor._parts, jnp.asarray(x), jnp.asarray(available))
+    _, drawn = _advisor._drawn(advisor._parts, jnp.asarray(x), jnp.asarray(available))
     is_red = np.asarray(drawn)[:, 0, red] > 0
     assert 0 < is_red.mean() < 1
     advice = advisor.advise(x, available)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain import AcquisitionClassifier, InputError
 from ascertain.estimator import _sets
-from ascertain.estimator._advisor import Advisor, _completions, _nearest
+from ascertain.estimator._advisor import Advisor, _drawn, _nearest
 from ascertain.estimator._sets import DRAWS, best_sets
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Table
@@ -75,7 +75,7 @@ def brute_force(
     """What every affordable set is worth in one row, over the same completions."""
     problem, parts = advisor.problem, advisor._parts
     given = jnp.asarray(row)[None], jnp.asarray(known)[None]
-    drawn = _completions(jr.key(1), parts.restorer, parts.problem, *given, DRAWS)
+    _, drawn = _drawn(parts, *given, seed=1, draws=DRAWS)
     values = np.stack([np.asarray(_nearest(parts.discrete, each))[0] for each in drawn])
     costs, reveals = np.asarray(problem.costs), np.asarray(problem.reveals)
     acquired = advisor.acquired(known[None])[0]

@@ -78,6 +78,21 @@ def test_without_labels_every_row_that_has_an_action_may_be_its_donor() -> None:
             assert donors_of(drawn[:, row], table, reveals) == set(having.tolist())
 
 
+def test_a_sorted_deck_has_the_same_donors() -> None:
+    x, y = np.random.default_rng(4).normal(size=(N, 6)), np.arange(N) % 3
+    x[y == 1, 3] = np.nan  # a class without donors is served by the others
+    table = Table(x, y, n_classes=3)
+    deck = fit_hotdeck(jr.key(0), GROUPED, table)
+    drawn = draws(deck.prepared(), table)
+    assert deck.prepared() is not deck
+    for row in range(N):
+        for reveals in REVEALS:
+            found = donors_of(drawn[:, row], table, reveals)
+            assert found == set(eligible(table, reveals, int(table.y[row])))
+    nearest = fit_hotdeck(jr.key(0), GROUPED, table, neighbours=2)
+    assert nearest.prepared() is nearest
+
+
 def test_rows_that_are_no_donors_are_served_by_their_class() -> None:
     donors, others = incomplete(2, 6), incomplete(3, 6)
     drawn = draws(fit_hotdeck(jr.key(0), GROUPED, donors), others)

@@ -18,6 +18,7 @@ import pandas as pd
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.estimator._ranges import Ranges
 from ascertain.policy import Policy
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Table
@@ -96,6 +97,7 @@ def make_advisor() -> Advisor:
         InOrder(),
         Calibrated(Weighing(weights), jnp.asarray(1.0)),
         fit_hotdeck(jr.key(0), problem.without_names(), rows),
+        Ranges.guess(len(encoding.columns)),
         Origin("gdfs", "s", None, 48, 12, "0" * 64, 0),
     )
 

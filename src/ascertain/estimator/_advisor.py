@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,23 +10,25 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int
 
 from ascertain.acquisition import choose
 from ascertain.decisions import decide
+from ascertain.errors import InputError
+from ascertain.estimator._completions import COMPLETIONS, FEW_ROWS, completions, for_each_draw
+from ascertain.estimator._ranges import Ranges, unknown_columns
 from ascertain.evaluation._auto import AutoChoice
 from ascertain.methods._registry import State
 from ascertain.policy import LooksAhead, Policy
 from ascertain.predictors._calibration import Calibrated
-from ascertain.problem import Problem, Table
+from ascertain.problem import Problem
 from ascertain.protocol import PAPER, Protocol
-from ascertain.restoration import Restorer, label_free, restore
+from ascertain.restoration import Restorer
+from ascertain.restoration._restorer import prepared
 from ascertain.tables._encoding import Discrete, Encoding
 
-COMPLETIONS = 32  # draws of a row's unknown features
 # Rows are handled in blocks of a few sizes, so that few programs are compiled.
 _ROWS_AT_ONCE = 256
-_FEW_ROWS = 16
 
 
 class Advice(NamedTuple):
@@ -36,7 +38,7 @@ class Advice(NamedTuple):
     scores: Float[np.ndarray, "rows actions"]  # of the policy; higher is better
     legal: Bool[np.ndarray, "rows actions"]  # not acquired yet, not closed, affordable
     probabilities: Float[np.ndarray, "rows classes"]  # predicted now
-    low: Float[np.ndarray, "rows classes"]  # the 5% and 95% quantiles over completions of the row
+    low: Float[np.ndarray, "rows classes"]  # in 90% of rows, where they lie once everything is measured
     high: Float[np.ndarray, "rows classes"]
     # Of policies that look ahead; the others have NaN and -1.
     right_at_end: Float[np.ndarray, "rows actions"]  # the probability, after each legal action
@@ -71,7 +73,8 @@ class Advisor:
     problem: Problem
     policy: Policy
     predictor: Calibrated
-    restorer: Restorer  # completes rows, without their label
+    restorer: Restorer  # completes rows
+    ranges: Ranges
     origin: Origin
     protocol: Protocol = PAPER
     auto: AutoChoice | None = None  # how its treatment was chosen, if it was
@@ -79,12 +82,18 @@ class Advisor:
 
     @cached_property
     def _completing(self) -> Restorer:
-        return label_free(self.restorer)
+        if not isinstance(self.restorer, eqx.Module):
+            raise InputError(
+                f"the restorer {self.origin.restorer_name!r} runs outside compiled programs, so it cannot "
+                "complete new rows; fit with another one, such as 'nearest'"
+            )
+        return prepared(self.restorer)
 
     @cached_property
     def _parts(self) -> "_Parts":
         problem = self.problem.without_names()
-        return _Parts(self.policy, problem, self.predictor, self._completing, self.encoding.discrete)
+        how = self.ranges, jnp.asarray(measurable_columns(self.encoding)), self.encoding.discrete
+        return _Parts(self.policy, problem, self.predictor, self._completing, *how)
 
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
@@ -139,7 +148,7 @@ class Advisor:
             spent = self.problem.price_list.total(acquired)
         if closed is None:
             closed = np.zeros_like(acquired)
-        size = 1 if len(x) == 1 else _FEW_ROWS if len(x) <= _FEW_ROWS else _ROWS_AT_ONCE
+        size = 1 if len(x) == 1 else FEW_ROWS if len(x) <= FEW_ROWS else _ROWS_AT_ONCE
         blocks = _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed)
         found = [_advise(self._parts, *block) for block in blocks]
         return Advice(*(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True)))
@@ -177,8 +186,15 @@ class Advisor:
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> Float[np.ndarray, "rows classes"]:
         """As `predict`, by a program for few rows: faster for them, and rounded differently."""
-        found = [_predict(self.predictor, *block) for block in _blocks(_FEW_ROWS, x, available)]
+        found = [_predict(self.predictor, *block) for block in _blocks(FEW_ROWS, x, available)]
         return np.concatenate(jax.device_get(found))[: len(x)].astype(np.float64)
+
+
+def measurable_columns(encoding: Encoding) -> Bool[np.ndarray, "columns features"]:
+    """The features of each column; none of one that was never measured in training."""
+    numbers = np.arange(len(encoding.columns))[:, None]
+    measured = np.array([column.kind != "empty" for column in encoding.columns])
+    return (encoding.discrete.column[None] == numbers) & measured[:, None]
 
 
 @eqx.filter_jit
@@ -193,6 +209,8 @@ class _Parts(NamedTuple):
     problem: Problem
     predictor: Calibrated
     restorer: Restorer
+    ranges: Ranges
+    columns: Bool[Array, "columns features"]
     discrete: Discrete
 
 
@@ -227,34 +245,38 @@ class _Rows(NamedTuple):
 
 @eqx.filter_jit
 def _advise(parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any) -> Any:
-    rows = _Rows(x, available, acquired, spent, closed)
-    return _advice(parts, _drawn(parts, x, available), rows)
+    now, drawn = _drawn(parts, x, available)
+    return _advice(parts, now, drawn, _Rows(x, available, acquired, spent, closed))
 
 
 @eqx.filter_jit
 def _benefits(parts: Any, x: Any, available: Any) -> Float[Array, " actions"]:
-    return _information(parts, _drawn(parts, x, available), available)
+    return _information(parts, _drawn(parts, x, available)[1], available)
 
 
 @eqx.filter_jit
 def _consult(parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any) -> Any:
-    drawn = _drawn(parts, x, available)
-    advice = _advice(parts, drawn, _Rows(x, available, acquired, spent, closed))
+    now, drawn = _drawn(parts, x, available)
+    advice = _advice(parts, now, drawn, _Rows(x, available, acquired, spent, closed))
     return advice, _information(parts, drawn, available)
 
 
-def _advice(parts: _Parts, drawn: Float[Array, "draws rows features"], rows: _Rows) -> tuple[Array, ...]:
+def _advice(
+    parts: _Parts,
+    now: Float[Array, "rows classes"],
+    drawn: Float[Array, "draws rows features"],
+    rows: _Rows,
+) -> tuple[Array, ...]:
     policy, problem, predictor = parts.policy, parts.problem, parts.predictor
     legal = rows.legal(problem)
     scores = _ask(_scores, policy, problem, rows)
-    everything = jnp.ones_like(rows.available)
-    possible = jax.lax.map(lambda each: predictor(each, everything), drawn)
-    low, high = jnp.quantile(possible, jnp.array([0.05, 0.95]), axis=0)
-    probabilities = predictor(rows.x, rows.available)
+    everything = rows.available | parts.columns.any(axis=0)[None]
+    possible = jax.lax.map(lambda each: predictor(jnp.where(everything, each, 0.0), everything), drawn)
+    low, high = parts.ranges(now, possible, unknown_columns(parts.columns, ~rows.available))
     choice = choose(scores, legal)
     right = jnp.where(legal, _ask(_outlook, policy, problem, rows), jnp.nan)
     then = _continuation(parts, drawn, rows, choice)
-    return choice, scores[:, 1:], legal, probabilities, low, high, right, *then
+    return choice, scores[:, 1:], legal, now, low, high, right, *then
 
 
 def _ask(
@@ -294,7 +316,7 @@ def _continuation(
         found = choose(_ask(_scores, policy, problem, after), after.legal(problem))
         return jnp.where(choice == 0, 0, found)
 
-    shares = jax.nn.one_hot(_for_each_draw(following, drawn, len(choice)), problem.n_actions + 1).mean(axis=0)
+    shares = jax.nn.one_hot(for_each_draw(following, drawn, len(choice)), problem.n_actions + 1).mean(axis=0)
     return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1)
 
 
@@ -319,28 +341,12 @@ def _information(
     return _entropy(after.mean(axis=1)) - _entropy(after).mean(axis=1)
 
 
-def _drawn(parts: _Parts, x: Array, available: Array) -> Float[Array, "draws rows features"]:
-    return _completions(jr.key(0), parts.restorer, parts.problem, x, available)
-
-
-def _completions(
-    key: PRNGKeyArray, restorer: Restorer, problem: Problem, x: Array, available: Array, n: int = COMPLETIONS
-) -> Float[Array, "draws rows features"]:
-    """Complete each row as if it were the only one, so that its completions do not depend on the others."""
-    table = Table(np.zeros((1, problem.n_features)), [0], n_classes=problem.n_classes)
-
-    def complete(key: PRNGKeyArray, x: Array, available: Array) -> Float[Array, " features"]:
-        row = table.with_cells(x[None], available[None])
-        return restore(key, restorer, row).x[0]
-
-    keys = jr.split(key, n)
-    return _for_each_draw(lambda key: jax.vmap(partial(complete, key))(x, available), keys, x.shape[0])
-
-
-def _for_each_draw(function: Callable[[Any], Array], draws: Any, n_rows: int) -> Array:
-    """Map over draws: all at once for few rows, as that is quicker; one by one for many, to save memory."""
-    mapped: Array = jax.vmap(function)(draws) if n_rows <= _FEW_ROWS else jax.lax.map(function, draws)
-    return mapped
+def _drawn(
+    parts: _Parts, x: Array, available: Array, *, seed: int = 0, draws: int = COMPLETIONS
+) -> tuple[Float[Array, "rows classes"], Float[Array, "draws rows features"]]:
+    """Predict from what is known, and complete the rows."""
+    now = parts.predictor(x, available)
+    return now, completions(parts.restorer, x, available, now, seed=seed, draws=draws)
 
 
 def _entropy(probabilities: Float[Array, "*batch classes"]) -> Float[Array, "*batch"]:

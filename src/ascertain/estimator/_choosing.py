@@ -11,7 +11,7 @@ import numpy as np
 
 from ascertain import methods
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
+from ascertain.estimator._training import FitChoices, Shared, fit_advisor, ranges_stage, restorer_stage
 from ascertain.evaluation._auto import (
     BASELINE,
     AutoChoice,
@@ -55,7 +55,9 @@ def automatic_stages(choices: FitChoices) -> list[str]:
     restorers = [restorer_stage(each.name) for each in restorings if each.name != "ensemble"]
     treatments = _treatments(choices, restorings)
     policies = [choices.treating(each).stage for each in treatments]
-    return ["predictor", *restorers, _SCORING, *policies, _judging(choices), restorer_stage(choices.restorer)]
+    completing = dict.fromkeys((*(each.name for each in restorings), choices.restorer))
+    last = [restorer_stage(choices.restorer), *map(ranges_stage, completing)]
+    return ["predictor", *restorers, _SCORING, *policies, _judging(choices), *last]
 
 
 def _judging(choices: FitChoices) -> str:

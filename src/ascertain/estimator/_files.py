@@ -7,11 +7,12 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat
 
 from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.estimator._ranges import Ranges
 from ascertain.evaluation._auto import AutoChoice
 from ascertain.models._files import REMEDY
 from ascertain.models._saving import SavedModel, load_model, save_model
@@ -22,6 +23,13 @@ from ascertain.tables._encoding import Encoding
 _KINDS = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 
+class _Ranges(Strict):
+    """The numbers of `Ranges`; those of the classes that are not predicted come first."""
+
+    unexplained: list[NonNegativeFloat] = Field(min_length=1)
+    factors: tuple[list[NonNegativeFloat], list[NonNegativeFloat]]
+
+
 class _Preprocessing(Strict):
     """What a classifier has in addition to a saved model."""
 
@@ -29,6 +37,7 @@ class _Preprocessing(Strict):
     classes: list[bool | int | float | str] = Field(min_length=2)
     class_type: str  # as NumPy names it
     temperature: float = Field(gt=0)
+    ranges: _Ranges
     parameters: dict[str, Any]
     auto: AutoChoice | None = None
     target: str | None = None
@@ -49,6 +58,9 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
         classes=_as_json(classes),
         class_type=classes.dtype.str if classes.dtype.kind in _KINDS else "O",
         temperature=float(advisor.predictor.temperature),
+        ranges=_Ranges(
+            unexplained=advisor.ranges.unexplained.tolist(), factors=tuple(advisor.ranges.factors.tolist())
+        ),
         parameters=parameters,
         auto=advisor.auto,
         target=advisor.target,
@@ -81,11 +93,14 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
         raise StoreError(
             f"{path} does not hold a classifier that can be used: {first_finding(error)}; {REMEDY}"
         ) from error
+    ranges = Ranges(jnp.asarray(more.ranges.unexplained), jnp.asarray(more.ranges.factors))
+    if ranges.n_columns != len(encoding.columns) or ranges.factors.shape[1] != 1 + ranges.n_columns:
+        raise StoreError(f"the ranges of {path} do not fit its columns; {REMEDY}")
     if not eqx.tree_equal(problem, model.problem):
         raise StoreError(f"the columns of {path} do not fit its policy; {REMEDY}")
     origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
     predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
-    learned = (model.policy, predictor, model.restorer)
+    learned = (model.policy, predictor, model.restorer, ranges)
     more_of_it = (model.protocol, more.auto, more.target)
     return Advisor(encoding, classes, model.problem, *learned, origin, *more_of_it), more.parameters
 

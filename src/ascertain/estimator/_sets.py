@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ascertain._core.checks import check_count
-from ascertain.estimator._advisor import Advisor, _blocks, _completions, _nearest, _Parts, _Rows
+from ascertain.estimator._advisor import Advisor, _blocks, _drawn, _nearest, _Parts, _Rows
 
 DRAWS = 64  # completions of a row, over which values are means
 _ROWS_AT_ONCE = 64
@@ -77,7 +76,7 @@ def _best_sets(
     parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any, *, size: int
 ) -> Any:
     rows = _Rows(x, available, acquired, spent, closed)
-    drawn = _completions(jr.key(1), parts.restorer, parts.problem, x, available, DRAWS)
+    _, drawn = _drawn(parts, x, available, seed=1, draws=DRAWS)
     drawn = jax.vmap(lambda each: _nearest(parts.discrete, each))(drawn)
     by_value, by_price = (_greedy(parts, drawn, rows, size, per_price) for per_price in (False, True))
     return _chosen_by(by_price[2] > by_value[2], by_price, by_value)

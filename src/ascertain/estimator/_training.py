@@ -23,7 +23,8 @@ from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
 from ascertain.errors import InputError, did_you_mean
-from ascertain.estimator._advisor import Advisor, Origin
+from ascertain.estimator._advisor import Advisor, Origin, measurable_columns
+from ascertain.estimator._ranges import Ranges, fit_ranges
 from ascertain.estimator._weights import repeat_in_proportion
 from ascertain.evaluation._auto import AUTO, AutoChoice, Treated
 from ascertain.methods._registry import State
@@ -38,6 +39,7 @@ from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
 from ascertain.restoration import Restorer, complete
 from ascertain.restoration._registry import check_completions
+from ascertain.restoration._restorer import prepared
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
@@ -219,6 +221,20 @@ class Shared:
         """The settings of a restorer."""
         return self._shortened(restoration.get(name).settings())
 
+    def ranges(self, name: str, encoding: Encoding) -> Ranges:
+        """What makes ranges of predictions hold, with completions by a restorer."""
+        restorer, columns = self.restorer(name), measurable_columns(encoding)
+        if not isinstance(restorer, eqx.Module):  # it cannot complete new rows
+            return Ranges.guess(len(columns))
+        key = self.key("ranges", restorer=name)
+
+        def fit() -> Ranges:
+            fitted = self.predictor, prepared(restorer)
+            return fit_ranges(key, self._plain, columns, *fitted, self.rows.validation)
+
+        found: Ranges = self.once(ranges_stage(name), fit)
+        return found
+
     def policy(self, choices: FitChoices) -> Policy:
         """The policy for a method and a treatment."""
         method = methods.get(choices.method)
@@ -328,7 +344,13 @@ def fit_advisor(
         restorer_name=choices.restorer,
         restorer_settings=shared.restorer_settings(choices.restorer),
     )
-    return Advisor(encoding, classes, shared.problem, policy, predictor, restorer, origin, auto=auto)
+    ranges = shared.ranges(choices.restorer, encoding)
+    return Advisor(encoding, classes, shared.problem, policy, predictor, restorer, ranges, origin, auto=auto)
+
+
+def ranges_stage(name: str) -> str:
+    """The stage in which ranges are calibrated, as users see it."""
+    return f"ranges ({name})"
 
 
 def restorer_stage(name: str) -> str:

@@ -38,16 +38,22 @@ class HotDeck(eqx.Module):
         exists = self._readable().any(axis=0)
         return _copied(self.problem, self.donors.x, donor, exists, self.means.draw(key, table))
 
-    def label_free(self) -> "HotDeck | MixedDeck":
-        """Draw donors of any class."""
-        if self.neighbours is None:
-            has = self._readable()
-            order = jnp.argsort(~has, axis=0, stable=True).astype(jnp.int32)
-            return MixedDeck(self.problem, self.donors.x, order, has.sum(axis=0), self.means)
-        # With one class for all, every donor is of the row's class.
+    def label_free(self) -> "HotDeck | SortedDeck":
+        """Draw donors of any class: with one class for all, every donor is of the row's class."""
         one_class = jnp.zeros_like(self.donors.y)
         free: HotDeck = eqx.tree_at(lambda deck: deck.donors.y, self, one_class)
-        return free
+        return free.prepared()
+
+    def prepared(self) -> "HotDeck | SortedDeck":
+        """Sort the donors once; the nearest ones differ from row to row."""
+        if self.neighbours is not None:
+            return self
+        has, y = self._readable(), self.donors.y
+        order = jnp.argsort(2 * y[:, None] + ~has, axis=0, stable=True).astype(jnp.int32)
+        classes = jnp.arange(self.donors.n_classes)
+        size = jnp.stack([(has & (y == each)[:, None]).sum(axis=0) for each in classes])
+        start = jnp.searchsorted(jnp.sort(y), classes)
+        return SortedDeck(self.problem, self.donors.x, order, start, size, self.means)
 
     def thinned(self, most: int, seed: int = 0) -> "HotDeck":
         """A deck of at most so many donors, all of a rare class and as many of each other; it is quicker."""
@@ -104,23 +110,31 @@ class HotDeck(eqx.Module):
         return donor
 
 
-class MixedDeck(eqx.Module):
-    """Draws each missing action from a donor of any class, uniformly.
+class SortedDeck(eqx.Module):
+    """Draws as a `HotDeck` does, uniformly, from donors that were sorted when it was made.
 
-    Donors are sorted when it is made, so that a draw takes no longer for many of them than for few.
+    So a draw takes no longer for many donors than for few.
     """
 
     problem: Problem
     x: Float[Array, "donors features"]
-    order: Int[Array, "donors actions"]  # those that have an action first
-    size: Int[Array, " actions"]  # how many have it
+    order: Int[Array, "donors actions"]  # by class; in each, those that have an action first
+    start: Int[Array, " classes"]  # where each class begins
+    size: Int[Array, "classes actions"]  # how many of it have an action
     means: MeanFill
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
         """Draw a donor for every row and action."""
-        uniform = jr.uniform(key, (table.x.shape[0], len(self.size)))
-        donor = jnp.take_along_axis(self.order, _below(uniform, self.size[None]), axis=0)
-        return _copied(self.problem, self.x, donor, self.size > 0, self.means.draw(key, table))
+        uniform = jr.uniform(key, (table.x.shape[0], self.size.shape[1]))
+        size, total = self.size[table.y], self.size.sum(axis=0)
+        own = self.start[table.y][:, None] + _below(uniform, size)
+        # Counted through all classes, where the row's own has no donor.
+        rank, ends = _below(uniform, total[None]), jnp.cumsum(self.size, axis=0)
+        other = jnp.minimum(jnp.sum(rank[None] >= ends[:, None], axis=0), len(self.start) - 1)
+        within = rank - jnp.take_along_axis(ends - self.size, other, axis=0)
+        place = jnp.where(size > 0, own, self.start[other] + within)
+        donor = jnp.take_along_axis(self.order, place, axis=0)
+        return _copied(self.problem, self.x, donor, total > 0, self.means.draw(key, table))
 
 
 def _copied(

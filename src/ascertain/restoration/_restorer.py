@@ -16,8 +16,9 @@ from ascertain.problem import Table
 class Restorer(Protocol):
     """Draws values for all cells of a table, given the training data that it was fitted to.
 
-    One that can do so without the labels has a method `label_free()`, which returns such a restorer. One that
-    makes several completions otherwise than by one draw each has a method `draws(key, table, n)`.
+    One that can draw without the labels has a method `label_free()`, which returns such a restorer. One that
+    makes several completions otherwise than by one draw each has a method `draws(key, table, n)`. One that
+    can draw from the same distribution more quickly after some preparation has a method `prepared()`.
     """
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
@@ -72,3 +73,10 @@ def label_free(restorer: Any) -> Restorer:
         )
     free: Restorer = variant()
     return free
+
+
+def prepared(restorer: Any) -> Restorer:
+    """The restorer in the form that draws the quickest, for one that is used over and over."""
+    prepare = getattr(restorer, "prepared", None)
+    ready: Restorer = restorer if prepare is None else prepare()
+    return ready

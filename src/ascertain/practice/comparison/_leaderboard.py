@@ -19,7 +19,7 @@ from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import automatic_stages, fit_automatically
 from ascertain.estimator._classifier import AcquisitionClassifier
-from ascertain.estimator._training import FitChoices, Shared, fit_advisor, restorer_stage
+from ascertain.estimator._training import FitChoices, Shared, fit_advisor, ranges_stage, restorer_stage
 from ascertain.evaluation._auto import AUTO, BASELINE
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.practice.comparison._held_out import VALIDATION, HeldOut
@@ -168,7 +168,8 @@ def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[
     for candidate in candidates:
         choices = candidate.choices(restorer, effort)
         automatic = candidate.treatment == AUTO
-        fitting = automatic_stages(choices) if automatic else [restorer_stage(restorer), choices.stage]
+        by_hand = [restorer_stage(restorer), choices.stage, ranges_stage(restorer)]
+        fitting = automatic_stages(choices) if automatic else by_hand
         each += [*fitting, candidate.scoring]
     return list(dict.fromkeys(each))
 
