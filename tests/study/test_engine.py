@@ -114,6 +114,53 @@ def test_lost_and_broken_files_are_made_again(finished: Path, tmp_path: Path) ->
     assert (folder / "results.parquet").read_bytes() == whole
 
 
+def test_a_damaged_artefact_is_made_again_and_said(finished: Path, tmp_path: Path) -> None:
+    """One flipped bit in a predictor, and cells that would be computed with it."""
+    folder, warnings = tmp_path / "copy", list[str]()
+    shutil.copytree(finished, folder)
+    damaged = sorted((folder / "artefacts").glob("predictor_cube_0*"))[0]
+    content = bytearray(damaged.read_bytes())
+    content[-2] ^= 64
+    damaged.write_bytes(content)
+    for cell in (folder / "cells").glob("sequential-s_cube_*_0_*"):
+        cell.unlink()
+    run_study(tiny(), folder, runner=LocalRunner(width=2), on_warning=warnings.append)
+    assert warnings == [f"{damaged} is damaged; it is computed again"]
+    assert (folder / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+
+
+def test_a_damaged_record_is_made_again_and_said(finished: Path, tmp_path: Path) -> None:
+    folder, warnings = tmp_path / "copy", list[str]()
+    shutil.copytree(finished, folder)
+    record = sorted((folder / "cells").glob("random-s_cube_*"))[0]
+    record.write_text(record.read_text().replace('"score": 0.', '"score": 1.'))
+    run_study(tiny(), folder, runner=LocalRunner(width=2), on_warning=warnings.append)
+    assert warnings == [f"{record} is damaged; it is computed again"]
+    assert (folder / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+
+
+def test_another_number_of_cores_is_refused_unless_asked_for(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, cores = tmp_path / "copy", programs.usable_cores()
+    assert cores is not None
+    shutil.copytree(finished, folder)
+    next((folder / "cells").glob("random-s_cube_*")).unlink()
+    monkeypatch.setenv("NPROC", str(cores + 1))
+    there, here = (f"on cpu with {n} cores? at width 2" for n in (cores, cores + 1))
+    with pytest.raises(StoreError, match=f"{there}.* would go on {here}.*taskset -c 0-{cores - 1}.*--mix"):
+        run_study(tiny(), folder, runner=LocalRunner(width=2))
+    assert run_study(tiny(), folder, runner=LocalRunner(width=2), mix=True).finished == 24
+
+
+def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NPROC", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 3, 5})
+    assert programs.usable_cores() == 3
+    monkeypatch.setenv("NPROC", "2")
+    assert programs.usable_cores() == 2
+
+
 def test_a_study_without_scores_of_restorers_goes_on(finished: Path, tmp_path: Path) -> None:
     """As versions before 0.2 wrote it: neither restored tables nor records have the score."""
     folder, score = tmp_path / "copy", "restoration_score"

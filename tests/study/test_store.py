@@ -54,6 +54,30 @@ def test_a_file_that_is_cut_short_counts_as_absent(store: Store, job: Job, share
     assert not store.has(job)
 
 
+def test_no_flipped_bit_of_an_artefact_goes_unnoticed(store: Store) -> None:
+    """Wherever it is, the file is damaged, or says the same as before."""
+    store.save_artefact(MASK, TREE, {"seconds": 1.5})
+    path, like = store.path(MASK), jax.tree.map(jax.typeof, TREE)
+    content = path.read_bytes()
+    noticed = 0
+    for place in range(len(content)):
+        for bit in (0, 5):
+            changed = bytearray(content)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            if store.is_damaged(MASK):
+                noticed += 1
+                assert not store.has(MASK)
+                with pytest.raises(StoreError, match=r"mask_cube.*(is damaged|cannot be read)"):
+                    store.load_artefact(MASK, like)
+            else:
+                assert store.details(MASK) == {"seconds": 1.5}
+                np.testing.assert_array_equal(store.load_artefact(MASK, like)["weights"], TREE["weights"])
+    assert noticed > len(content)  # all but some of the spaces and names in the header
+    path.write_bytes(content)
+    assert not store.is_damaged(MASK)
+
+
 def test_an_altered_record_counts_as_absent(store: Store) -> None:
     store.save_record(CELL, {"score": 0.5, "details": {}})
     text = store.path(CELL).read_text()

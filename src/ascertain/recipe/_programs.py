@@ -4,6 +4,7 @@ A program consists of a `Stage` (what to compute for one replicate: hashable, pi
 of its inputs. It always runs at its width, so that a replicate's result does not depend on the others.
 """
 
+import os
 import time
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ class Done(NamedTuple):
     compile_seconds: float
     temporary_bytes: int
     device: str  # its kind
+    cores: int | None = None  # that it had, if these are the device
 
 
 class Program:
@@ -71,14 +73,29 @@ class Program:
         seconds = time.perf_counter() - start
         results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(len(inputs))]
         device = jax.devices()[0].device_kind
-        return Done(results, seconds, self.compile_seconds, self.temporary_bytes, device)
+        return Done(results, seconds, self.compile_seconds, self.temporary_bytes, device, usable_cores())
 
 
 def run_on_host(stage: Stage, inputs: Inputs) -> Done:
     """Run a stage whose part runs on the host, for one replicate."""
     start = time.perf_counter()
     result = jax.tree.map(np.asarray, jax.device_get(stage(jax.tree.map(jax.numpy.asarray, inputs))))
-    return Done([result], time.perf_counter() - start, 0.0, 0, jax.devices()[0].device_kind)
+    seconds, device = time.perf_counter() - start, jax.devices()[0].device_kind
+    return Done([result], seconds, 0.0, 0, device, usable_cores())
+
+
+def usable_cores() -> int | None:
+    """The number of processor cores that compiled programs share; None on other devices.
+
+    XLA splits sums by it, so results differ in rounding. It has a thread for each core that the process may
+    run on, or as many as the variable NPROC says.
+    """
+    if jax.default_backend() != "cpu":
+        return None
+    asked = os.environ.get("NPROC", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def run_once(stage: Stage, inputs: Inputs) -> Any:

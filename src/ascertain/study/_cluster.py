@@ -14,7 +14,7 @@ import jax
 
 from ascertain._core.checks import check_count
 from ascertain.errors import AscertainError, InputError
-from ascertain.recipe._programs import Done, Program, shape_key
+from ascertain.recipe._programs import Done, Program, shape_key, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study._runners import Runner, default_width, run_program
 
@@ -56,14 +56,14 @@ class DaskRunner(Runner):
             raise InputError(f"no Dask scheduler answers at {address!r}: {error}") from error
         self._client.wait_for_workers(1, timeout=120)
         found = self._client.run(_describe)
-        kinds = sorted({device for device, _ in found.values()})
+        kinds = sorted({_kind(device, cores) for device, cores, _ in found.values()})
         if len(kinds) > 1:
             raise AscertainError(
                 f"the workers have different devices ({', '.join(kinds)}), on which numbers are rounded "
                 "differently; use workers of one kind"
             )
-        self.device = kinds[0]
-        self.width = check_count("width", width or min(usual for _, usual in found.values()), least=1)
+        self.device, self.cores, _ = next(iter(found.values()))
+        self.width = check_count("width", width or min(usual for *_, usual in found.values()), least=1)
         self.host = "Dask workers"
         self._stages: dict[Hashable, tuple[Stage, int]] = {}
         self._needs_gpu = any(_GPU in worker.get("resources", {}) for worker in self._workers().values())
@@ -88,9 +88,10 @@ class DaskRunner(Runner):
             raise ConnectionError(
                 "the Dask scheduler is gone; run the same command again to resume"
             ) from error
-        if done.device != self.device:
+        theirs, ours = _kind(done.device, done.cores), _kind(self.device, self.cores)
+        if theirs != ours:
             raise AscertainError(
-                f"a worker with another device has joined: {done.device}, not {self.device}; numbers would "
+                f"a worker with another device has joined: {theirs}, not {ours}; numbers would "
                 "be rounded differently there, so use workers of one kind"
             )
         return done
@@ -125,8 +126,12 @@ def _program(stage: Stage, width: int, structure: Any, leaves: tuple[Any, ...]) 
     return program
 
 
-def _describe() -> tuple[str, int]:
-    return jax.devices()[0].device_kind, default_width()
+def _describe() -> tuple[str, int | None, int]:
+    return jax.devices()[0].device_kind, usable_cores(), default_width()
+
+
+def _kind(device: str, cores: int | None) -> str:
+    return device if cores is None else f"{device} with {cores} cores"
 
 
 def _local_workers() -> int:

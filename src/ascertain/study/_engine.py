@@ -98,8 +98,8 @@ def run_study(
     data_dir
         Where to look for data files.
     mix
-        Whether to add to results that were computed at another width, on another kind of device, or by
-        other versions.
+        Whether to add to results that were computed at another width, on another kind of device or number of
+        processor cores, or by other versions.
     stop_after
         Seconds after which no chunk is begun; those begun before are finished and saved.
     on_progress
@@ -147,6 +147,9 @@ class _Run:
         for job in self.grid.jobs:
             self._accept(job)
         missing = self._missing()
+        for job in missing:
+            if store.is_damaged(job):
+                on_warning(f"{store.path(job)} is damaged; it is computed again")
         self._total = len(missing)
         self._groups = self._grouped(missing)
         self._group_of = {job.id: group for group in self._groups for job in group.waiting}
@@ -337,7 +340,7 @@ class _Run:
         cell, choice = choose_cell(job, self.materials, self.store, self._load)
         picked = self.store.record(cell)
         assert picked is not None
-        done = Done([], time.perf_counter() - start, 0.0, 0, self.runner.device)
+        done = self._on_host(time.perf_counter() - start)
         record = chosen_record(job, picked, choice, details_of(done, 1, self.runner, 1))
         self.store.save_record(job, record)
 
@@ -348,9 +351,13 @@ class _Run:
         split = dataset.split(job.split, self.materials.protocol)
         found = route_structure(dataset, split, self._load(job.needs[0]), job.split)
         seconds = time.perf_counter() - start
-        details = details_of(Done([], seconds, 0.0, 0, self.runner.device), 1, self.runner, 1)
+        details = details_of(self._on_host(seconds), 1, self.runner, 1)
         budget = float(dataset.budgets[-1])
         self.store.save_record(job, routes_record(job, found, budget, self.grid.study.protocol, details))
+
+    def _on_host(self, seconds: float) -> Done:
+        """How long something took that needs no program."""
+        return Done([], seconds, 0.0, 0, self.runner.device, self.runner.cores)
 
     def _load(self, job: Job) -> Any:
         return self.store.load_artefact(job, self.materials.result_like(job))

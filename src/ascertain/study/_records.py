@@ -44,6 +44,7 @@ def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str,
         "width": width,
         "asked_width": runner.width,  # more than the width where memory did not allow it
         "device": done.device,
+        "cores": done.cores,
         "version": __version__,
         "jax": jax.__version__,
         "host": runner.host,
@@ -52,22 +53,25 @@ def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str,
 
 
 def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> None:
-    """Raise where a result was computed on another device, at another width or by other versions.
+    """Raise where a result was computed on another device or number of cores, width or version.
 
     Then numbers are rounded differently, and training amplifies that.
     """
-    there = _provenance(details["device"], details["asked_width"], details["version"], details["jax"])
-    here = _provenance(runner.device, runner.width, __version__, jax.__version__)
+    cores = details.get("cores", runner.cores)  # versions before 0.2 did not record it
+    there = _provenance(details["device"], cores, details["asked_width"], details["version"], details["jax"])
+    here = _provenance(runner.device, runner.cores, runner.width, __version__, jax.__version__)
     if there != here:
+        width = f"--width {details['asked_width']} on such a device"
+        bound = f", bound to {cores} by taskset -c 0-{cores - 1}" if cores and cores != runner.cores else ""
         raise StoreError(
             f"{folder} has results computed {there}; this run would go on {here}, where numbers are rounded "
-            f"differently. Continue as before (--width {details['asked_width']} on such a device), use "
-            "another folder, or accept both with --mix"
+            f"differently. Continue as before ({width}{bound}), use another folder, or accept both with --mix"
         )
 
 
-def _provenance(device: str, width: int, version: str, jax_version: str) -> str:
-    return f"on {device} at width {width} by ascertain {version} and jax {jax_version}"
+def _provenance(device: str, cores: int | None, width: int, version: str, jax_version: str) -> str:
+    number = "" if cores is None else f" with {cores} {'core' if cores == 1 else 'cores'}"
+    return f"on {device}{number} at width {width} by ascertain {version} and jax {jax_version}"
 
 
 def cell_record(job: Job, grid: Grid, fitted: Fitted, load: Load, details: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +176,7 @@ def _timings(
         elif job.stage == "routes":
             details = routes.get(job.id, {}).get("details")
         else:
-            details = store.details(job)
+            details = store.artefact_details(job)
         if details is not None:
             own = {"stage": job.stage, "cell": job.id if job.id in records else "", **job.identity()}
             rows.append({**own, "protocol": grid.study.protocol, **details})

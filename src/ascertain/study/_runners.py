@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import jax
 
 from ascertain._core.checks import check_count
-from ascertain.recipe._programs import Done, Program
+from ascertain.recipe._programs import Done, Program, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
@@ -32,6 +32,7 @@ class Runner(ABC):
 
     width: int  # replicates per program
     device: str  # its kind
+    cores: int | None = None  # that compiled programs share; None if the device is another one
     host: str
 
     @property
@@ -70,7 +71,7 @@ class LocalRunner(Runner):
     def __init__(self, width: int | None = None, threads: int | None = None):
         device = jax.devices()[0]
         self.width = check_count("width", width or default_width(), least=1)
-        self.device = device.device_kind
+        self.device, self.cores = device.device_kind, usable_cores()
         self.host = platform.node()
         # Python traces one program after the other, in the order in which they are needed.
         self._tracer = ThreadPoolExecutor(1)

@@ -8,8 +8,9 @@
     *.parquet                 assembled tables
 
 A file appears under its name only when it is complete and on disk, so a killed run loses only what it
-was computing. Several runs may work on one store: each holds locks on the jobs that it computes,
-which the system releases when it dies.
+was computing. Every file of a job has a digest of its content. One that does not fit its digest is damaged,
+and counts as absent. Several runs may work on one store: each holds locks on the jobs that it computes, which
+the system releases when it dies.
 """
 
 import fcntl
@@ -70,8 +71,12 @@ class Store:
         return self.folder / "artefacts" / f"{job.id}.safetensors"
 
     def has(self, job: Job) -> bool:
-        """Whether a job's result is there; an incomplete file counts as absent."""
+        """Whether a job's result is there; a damaged file counts as absent."""
         return self.path(job).exists() and self.details(job) is not None
+
+    def is_damaged(self, job: Job) -> bool:
+        """Whether there is a file of a job's result that is not as it was written."""
+        return self.path(job).exists() and self.details(job) is None
 
     def record(self, job: Job) -> dict[str, Any] | None:
         """Read a cell's record, or None."""
@@ -102,17 +107,26 @@ class Store:
             details: dict[str, Any] = record["details"]
             return details
         try:
+            return self._intact(job)[1]
+        except StoreError:
+            return None
+
+    def artefact_details(self, job: Job) -> dict[str, Any] | None:
+        """As `details` for an artefact, without reading its arrays: it may be damaged."""
+        try:
             with safe_open(self.path(job), "numpy") as file:
-                return json.loads(file.metadata()["details"])
+                found: dict[str, Any] = json.loads(file.metadata()["details"])
         except (OSError, SafetensorError, KeyError, TypeError, ValueError):
             return None
+        return found
 
     def save_artefact(self, job: Job, result: Any, details: Mapping[str, Any]) -> None:
         """Write a PyTree of arrays."""
         leaves = {
             str(place): np.ascontiguousarray(leaf) for place, leaf in enumerate(jax.tree.leaves(result))
         }
-        content = save(leaves, {"details": json.dumps(details)})
+        text = json.dumps(details)
+        content = save(leaves, {"details": text, "sha256": _digest_of_arrays(leaves, text)})
         with replacing(self.path(job)) as temporary:
             temporary.write_bytes(content)
         self._clear_failure(job)
@@ -120,18 +134,33 @@ class Store:
     def load_artefact(self, job: Job, like: Any) -> Any:
         """Read a PyTree of arrays of the given structure.
 
-        The restored tables of earlier versions have no score of the restorer; it is read as NaN.
+        The restored tables of earlier versions have no score of the restorer; it is read as NaN. A damaged
+        file raises a `StoreError`.
         """
         shapes, structure = jax.tree.flatten(like)
-        with safe_open(self.path(job), "numpy") as file:
-            known = set(file.keys())
-            leaves = [
-                file.get_tensor(str(place)).reshape(leaf.shape)
-                if job.stage != "restore" or str(place) in known
-                else np.full(leaf.shape, np.nan, leaf.dtype)
-                for place, leaf in enumerate(shapes)
-            ]
+        found, _ = self._intact(job)
+        leaves = [
+            found[str(place)].reshape(leaf.shape)
+            if job.stage != "restore" or str(place) in found
+            else np.full(leaf.shape, np.nan, leaf.dtype)
+            for place, leaf in enumerate(shapes)
+        ]
         return jax.tree.unflatten(structure, leaves)
+
+    def _intact(self, job: Job) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The arrays and details of an artefact; raises a `StoreError` unless they fit their digest."""
+        path = self.path(job)
+        try:
+            with safe_open(path, "numpy") as file:
+                about = file.metadata()
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            details = json.loads(about["details"])
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read: {error}; run the same command again") from error
+        # Versions before 0.2 wrote none.
+        if about.get("sha256", "") not in ("", _digest_of_arrays(arrays, about["details"])):
+            raise StoreError(f"{path} is damaged: it does not fit its digest; run the same command again")
+        return arrays, details
 
     def load_followed(self, job: Job) -> Followed:
         """Read what the policy of a cell did in rows with holes."""
@@ -191,6 +220,15 @@ class Store:
 
 def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record).encode()).hexdigest()
+
+
+def _digest_of_arrays(arrays: Mapping[str, np.ndarray], details: str) -> str:
+    digest = hashlib.sha256(details.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def _lock_byte(job: Job) -> int:
