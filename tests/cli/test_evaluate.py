@@ -96,7 +96,7 @@ def test_they_are_printed_and_written(
     assert "of the rarest class" in shown
     assert "By ward, budget 6" in shown
     assert "20, few!" in shown
-    assert "ward small: 20 rows, fewer than 30: its numbers say little." in warned
+    assert "ward small: 20 rows, fewer than 30: scored as they are, and that says little." in warned
     written = pd.read_csv(out)
     assert sorted(written["budget"].unique()) == [0, 6]
     assert {"estimate", "low", "high", "n_rows", "rarest_class"} <= set(written)

@@ -41,7 +41,7 @@ def test_a_model_and_its_report_are_written(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "model"
-    assert run(monkeypatch, "fit", *arguments(table, out), *QUICK) == 0
+    assert run(monkeypatch, "fit", *arguments(table, out), *QUICK, "--by", "sex,pain") == 0
     shown, told = (" ".join(each.split()) for each in capsys.readouterr())
     assert "the hot deck keeps the training rows" in told
     assert re.search(r"predictor: [0-9.]+ s", told)
@@ -50,13 +50,15 @@ def test_a_model_and_its_report_are_written(
     assert "What it does first (100% of rows do exactly this)" in shown
     assert "blood" in shown
     assert f"ascertain consult {out}" in shown
-    assert {each.name for each in out.iterdir()} == {"model.safetensors", "report.html"}
+    assert {each.name for each in out.iterdir()} == {"model.safetensors", "report.html", "card.md"}
     model = AcquisitionClassifier.load(out)
     rows = patients().drop(columns="sick")
     sick = (patients()["sick"] == "yes").to_numpy()
     predicted = model.predict_proba(rows)[:, list(model.classes_).index("yes")]
     assert predicted[sick].mean() > predicted[~sick].mean() + 0.3
     _check_page(html.unescape((out / "report.html").read_text()), table)
+    _check_card((out / "card.md").read_text(), table)
+    assert "By pain, budget 6" in shown
     (out / "notes.txt").write_text("mine")
     check_folder(out, force=False)  # a model may be replaced, whatever else is there
 
@@ -79,9 +81,43 @@ def _check_page(page: str, table: Path) -> None:
     assert "[b]mi" in page
 
 
+def _check_card(card: str, table: Path) -> None:
+    """The card has what is known, in Markdown that no name of a column can break."""
+    assert card.startswith("# Model card: what to measure next for 'sick'\n")
+    assert str(table.parent) not in card
+    for heading in (
+        "## What it is for, and what not",
+        "## Results",
+        "### By sex",
+        "### By pain",
+        "## Data",
+        "## Measurements, prices and holes",
+        "## Method",
+        "## Who may have it",
+        "## Where it comes from",
+    ):
+        assert f"\n{heading}\n" in card
+    rows = patients()
+    ill = int((rows["sick"] == "yes").sum())
+    assert re.search(rf"\| yes \| {ill} \| {ill / 240:.1%} \| \d+ \|", card)
+    assert "- Rows: 240 with a class, 0 without" in card
+    assert "\\[b\\]mi" in card
+    assert "[b]mi" not in card
+    assert re.search(r"On test rows its AUROC is 0\.\d+ \(0\.\d+ to [01]\.\d+\)", card)
+    assert re.search(r"\n\| f \| \d+", card)
+    assert "keeps the training rows" in card
+    assert "- Seed: 0" in card
+    assert "ascertain " in card
+    assert card.count("\n\n\n") == 0
+    for line in card.splitlines():  # every row of a table has as many cells as its head
+        assert not line.startswith("|") or line.endswith("|")
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (["--by", "sx"], "--by: there is no column 'sx'; did you mean 'sex'?"),
+        (["--by", "sick"], "--by: 'sick' is the target"),
         (["--method", "gdsf"], "did you mean 'gdfs'"),
         (["--method", "gdfs", "--state", "sm"], "gdfs has the state variant 's'"),
         (["--treatment", "restricted"], "name it with --method"),

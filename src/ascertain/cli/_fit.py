@@ -14,6 +14,7 @@ from rich.tree import Tree
 
 from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console, errors, progress_bar, warn
+from ascertain.cli._evaluate import print_subgroups
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def fit(
         typer.Option(help="standard, or low for a quick look: fewer policies, hot deck, shorter training."),
     ] = "standard",
     test_fraction: Annotated[float, typer.Option(help="The share of rows to test on.")] = 0.25,
+    by: options.By = "",
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
     sep: options.Separator = None,
     na: options.Markers = None,
@@ -88,7 +90,8 @@ def fit(
     """Learn from a table with holes what to measure next, compare a few policies, and save the best.
 
     Holds out test rows, fits each policy to the others, chooses by validation rows, and reports how well all
-    of them do on the test rows. Writes the model and `report.html`; `ascertain consult` then uses the model.
+    of them do on the test rows. Writes the model, `report.html` and the model card `card.md`; `ascertain
+    consult` then uses the model.
     """
     from ascertain._core.effort import effort as check_effort
     from ascertain.practice.comparison._held_out import hold_out
@@ -100,6 +103,7 @@ def fit(
         with_floor,
     )
     from ascertain.practice.comparison._report import report_fit
+    from ascertain.practice.comparison._subgroups import find_columns, subgroup_names
     from ascertain.reporting._text import file_hash
 
     check_folder(out, force=force)
@@ -117,10 +121,12 @@ def fit(
     )
     for name, reason in data.aside.items():
         warn(f"Column {name!r} is left out: {reason}.")
+    for column in find_columns(data.table.columns, options.names_in(by), target):
+        subgroup_names(column)  # so that a mistake is found before the long work begins
     with _stages_shown(stages(candidates, restorer, effort)) as on_stage:
         board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
     with errors.status("Writing the report"):
-        report = report_fit(data, board, file_hash(table))
+        report = report_fit(data, board, file_hash(table), options.names_in(by))
         _write(report, out)
     _print_report(report, out)
 
@@ -180,16 +186,18 @@ def _stages_shown(stages: list[str]) -> Iterator[Callable[[str], None]]:
 
 
 def _write(report: "FitReport", out: Path) -> None:
-    """Write the model, and the page beside it."""
+    """Write the model, and beside it the page and the card."""
+    from ascertain.practice.comparison._card import FILE_NAME, render_card
     from ascertain.practice.comparison._leaderboard import as_classifier
     from ascertain.practice.comparison._report import render
     from ascertain.reporting._html import write_page
 
-    page = render(report)
+    page, card = render(report), render_card(report)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the warning about training rows was printed before
         as_classifier(report.data, report.board).save(out)
     write_page(page, out / "report.html")
+    write_page(card, out / FILE_NAME)
 
 
 def _print_report(report: "FitReport", out: Path) -> None:
@@ -199,11 +207,16 @@ def _print_report(report: "FitReport", out: Path) -> None:
     _print_treatments(report.board)
     for sentence in choice_sentences(report.data, report.board):
         console.print(Padding(escape(sentence), (0, 0, 1, 0)))
+    for each in report.subgroups:
+        print_subgroups(each)
+    if report.subgroups:
+        console.print()
     tree = Tree(f"[bold]What it does first[/] [dim]({report.tree.fidelity:.0%} of rows do exactly this)[/]")
     _add_branches(tree, report.tree.branches, _FORKS)
     console.print(tree)
     console.print()
     console.print(f"Report  {escape(str(out / 'report.html'))}", soft_wrap=True)
+    console.print(f"Card    {escape(str(out / 'card.md'))}", soft_wrap=True)
     console.print(f"Use it  ascertain consult {escape(str(out))}", soft_wrap=True)
 
 

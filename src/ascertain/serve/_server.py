@@ -161,7 +161,7 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _allow(self, seconds: float | None) -> None:
-        """Give up after so many seconds from now; None: not at all."""
+        """Allow so many seconds from now before giving up; None: any number."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self.give_up)

@@ -1,5 +1,6 @@
 """What was fitted to a table, as one self-contained page of HTML."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,11 +17,14 @@ from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import Leaderboard
 from ascertain.practice.comparison._policy_tree import PolicyTree, describe_policy
 from ascertain.practice.comparison._simulation import SimulatedEpisodes, simulate_policy
+from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
 from ascertain.practice.comparison._summary import (
     ESTIMATES,
+    USE,
     amount_text,
     choice_sentences,
     score_text,
+    subgroup_cells,
     support_text,
 )
 from ascertain.reporting._figures import draw_frequencies, figure_exhibit
@@ -40,12 +44,21 @@ class FitReport:
     file_hash: str  # SHA-256 of the table's file
     episodes: SimulatedEpisodes  # of the best policy
     tree: PolicyTree  # its first steps
+    subgroups: tuple[Subgroups, ...] = ()  # of the test rows
 
 
-def report_fit(data: HeldOut, board: Leaderboard, file_hash: str) -> FitReport:
-    """Simulate the best policy, and put all results together."""
-    episodes = simulate_policy(board.best.advisor, data.training, seed=board.seed)
-    return FitReport(data, board, file_hash, episodes, describe_policy(episodes, data.encoding))
+def report_fit(data: HeldOut, board: Leaderboard, file_hash: str, by: Sequence[str] = ()) -> FitReport:
+    """Simulate the best policy, score it in subgroups `by` columns, and put all results together."""
+    advisor = board.best.advisor
+    episodes = simulate_policy(advisor, data.training, seed=board.seed)
+    tested = data.table.columns.iloc[data.tested].reset_index(drop=True)
+    columns = find_columns(tested, by, data.table.target)
+    subgroups = [
+        score_subgroups(advisor, data.test, each, advisor.restorer, effort=board.effort, seed=board.seed)
+        for each in columns
+    ]
+    tree = describe_policy(episodes, data.encoding)
+    return FitReport(data, board, file_hash, episodes, tree, tuple(subgroups))
 
 
 def render(report: FitReport) -> str:
@@ -59,21 +72,23 @@ def render(report: FitReport) -> str:
         title=f"What to measure next for {data.table.target!r}, learned from {data.table.name}",
         best=board.best.name,
         sentences=choice_sentences(data, board),
-        leaderboard=_leaderboard(board),
+        leaderboard=leaderboard_table(board),
         treatments=_treatments(board),
         estimate=ESTIMATES[board.common_estimator],
         curve_estimate=ESTIMATES[estimator],
         curves=figure_exhibit("AUROC by budget", lambda: draw_budget_curves(board, estimator), "curves"),
         tree=report.tree,
         steps=figure_exhibit("What is acquired when", lambda: _draw_steps(report), "steps"),
+        subgroups=[(each, subgroup_table(each), ESTIMATES[each.estimator]) for each in report.subgroups],
+        use=USE,
         calibration=figure_exhibit(
             "Calibration", lambda: draw_calibration(predicted, y, data.table.classes), "calibration"
         ),
         calibration_facts=_calibration_facts(predicted, y),
-        prices=_prices(data),
-        left_out=_left_out(data, board),
-        model_facts=_model_facts(report),
-        provenance=_provenance(report),
+        prices=price_table(data),
+        left_out=left_out_sentences(data, board),
+        model_facts=model_facts(report),
+        provenance=provenance_facts(report),
     )
 
 
@@ -82,7 +97,7 @@ def _draw_steps(report: FitReport) -> Figure:
     return draw_frequencies(shares, f"{report.board.best.name}, budget {report.data.budget:g}")
 
 
-def _leaderboard(board: Leaderboard) -> HtmlTable | None:
+def leaderboard_table(board: Leaderboard) -> HtmlTable | None:
     budget, rows = board.budgets[-1], []
     for fitted in board.candidates:
         estimated = fitted.score(budget, "dr")
@@ -101,6 +116,17 @@ def _leaderboard(board: Leaderboard) -> HtmlTable | None:
     return html_table(("Policy", "Sorted by: validation, at least", *tested), rows)
 
 
+def subgroup_table(found: Subgroups) -> HtmlTable | None:
+    """What the policy does in each subgroup."""
+    rows = []
+    for group in found.groups:
+        name, *numbers = subgroup_cells(group)
+        tone = "tone-near" if group.warning else ""
+        rows.append([Cell(name), *(number_cell(text, tone=tone) for text in numbers), Cell(group.warning)])
+    headers = ("Rows", "Of the rarest class", "AUROC", "Mean cost", "Stops after", "Remark")
+    return html_table((found.column, *headers), rows)
+
+
 def _treatments(board: Leaderboard) -> HtmlTable | None:
     """What `auto` considered for each method; None if it was not asked."""
     choices = [(each, auto) for each in board.candidates if (auto := each.advisor.auto) is not None]
@@ -117,7 +143,7 @@ def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
     return [Fact(name, number_text(scores[metric])) for metric, name in names.items()]
 
 
-def _prices(data: HeldOut) -> HtmlTable | None:
+def price_table(data: HeldOut) -> HtmlTable | None:
     readable = np.asarray(data.problem.readable(data.training.available)).mean(axis=0)
     first = data.encoding.price_list.first.tolist()
     rows = []
@@ -130,7 +156,7 @@ def _prices(data: HeldOut) -> HtmlTable | None:
     return html_table(("Action", "Cost", "Columns", "Training rows that have it"), rows)
 
 
-def _left_out(data: HeldOut, board: Leaderboard) -> list[str]:
+def left_out_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     """What was not used, and what was not compared."""
     sentences = [f"The column {name!r}: {reason}." for name, reason in data.aside.items()]
     if data.table.unlabelled:
@@ -152,7 +178,7 @@ def _left_out(data: HeldOut, board: Leaderboard) -> list[str]:
     return sentences
 
 
-def _model_facts(report: FitReport) -> list[Fact]:
+def model_facts(report: FitReport) -> list[Fact]:
     data, best = report.data, report.board.best
     candidate, origin = best.candidate, best.advisor.origin
     return [
@@ -166,7 +192,7 @@ def _model_facts(report: FitReport) -> list[Fact]:
     ]
 
 
-def _provenance(report: FitReport) -> list[Fact]:
+def provenance_facts(report: FitReport) -> list[Fact]:
     data, fitted = report.data, report.board.candidates
     rows = (
         f"{len(data.training.y):,} to train on, {len(data.selection.y):,} to validate and choose with, "

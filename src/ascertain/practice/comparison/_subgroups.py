@@ -39,7 +39,7 @@ class Subgroup:
     def warning(self) -> str:
         """Why its numbers say little; empty if nothing speaks against them."""
         if self.rows < LEAST_ROWS:
-            return f"{self.rows} rows, fewer than {LEAST_ROWS}: its numbers say little"
+            return f"{self.rows} rows, fewer than {LEAST_ROWS}: scored as they are, and that says little"
         if not self.auroc.exists:
             return "all of one class: no AUROC"
         if self.auroc.warning:
@@ -57,8 +57,8 @@ class Subgroups:
 
     @property
     def estimator(self) -> Estimator:
-        """How all of them were scored."""
-        return self.groups[0].estimator
+        """How they were scored, but for those with few rows."""
+        return max(self.groups, key=lambda group: group.rows).estimator
 
     def to_json(self) -> list[dict[str, Any]]:
         """A record for each subgroup, with None for what there is not."""
@@ -109,8 +109,9 @@ def score_subgroups(
 ) -> Subgroups:
     """Score a policy at its budget in the rows with each value of a column.
 
-    Every subgroup is scored by its own rows alone. All are scored in the same way, so that they can be
-    compared: estimated as if everything could be bought if each has enough rows for that, else as they are.
+    Every subgroup is scored by its own rows alone. Those with 30 rows or more are scored in the same way, so
+    that they can be compared: estimated as if everything could be bought if each has enough rows for that,
+    else as they are.
 
     Parameters
     ----------

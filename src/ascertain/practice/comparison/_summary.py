@@ -13,6 +13,18 @@ ESTIMATES: dict[Estimator, str] = {
     "ipw": "estimate by inverse probability weights",
     "restricted": "rows as they are",
 }
+USE = (
+    "It is for advice on what to measure next, at the prices and the budget given here, for instances like "
+    "those in the table. A person decides.",
+    "It predicts; it does not explain causes. That a measurement comes first does not mean that changing it "
+    "would help.",
+    "It is not tested on data from another place or a later time. Before it is used, test it there "
+    "(ascertain evaluate).",
+    "The estimates hold if whether a row has a measurement depends on what was known when it was ordered. If "
+    "it depends on the value itself or on the outcome, they are biased and the intervals do not show it: "
+    "ascertain diagnose shows what speaks for that.",
+    "Delays, risks and discomfort count only as far as the prices say so.",
+)
 _RESTRICTED = (
     "Too few rows have what the policies choose, so some of this is about rows as they are, where a policy "
     "must choose among what a row happens to have. Such a score may be too low or too high for a policy that "
