@@ -4,9 +4,12 @@ Only this process reads data files and writes the store, so workers need the pac
 shared file system. A task that dies with its worker is run again by another one.
 """
 
+import asyncio
+import logging
 import os
-from asyncio import CancelledError
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import Any
 
@@ -19,6 +22,7 @@ from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study._runners import Runner, default_width, run_program
 
 _GPU = "GPU"  # the resource that a worker with a GPU should be started with: --resources GPU=1
+_CLOSING_SECONDS = 5
 _AHEAD = 2  # chunks begun per worker, so that none waits for inputs
 
 
@@ -37,6 +41,9 @@ class DaskRunner(Runner):
 
     def __init__(self, address: str | None = None, width: int | None = None, *, connect_seconds: float = 20):
         distributed = _distributed()
+        self._lost = False
+        # What it says when the connection is lost is said below, once and with what to do.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         if address is None and jax.default_backend() == "gpu":
             raise InputError(
                 "workers with GPUs are started one by one, so that each has its own: "
@@ -54,6 +61,7 @@ class DaskRunner(Runner):
                 self._cluster = None
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {address!r}: {error}") from error
+        self._address = self._client.scheduler.address
         self._client.wait_for_workers(1, timeout=120)
         found = self._client.run(_describe)
         kinds = sorted({_kind(device, cores) for device, cores, _ in found.values()})
@@ -81,13 +89,9 @@ class DaskRunner(Runner):
         """Send a chunk to a worker and wait for its results."""
         stage, width = self._stages[name]
         resources = {"resources": {_GPU: 1}} if self._needs_gpu else {}
-        task = self._client.submit(run_chunk, stage, width, inputs, pure=False, **resources)
-        try:
+        with self._connected():
+            task = self._client.submit(run_chunk, stage, width, inputs, pure=False, **resources)
             done: Done = task.result()
-        except CancelledError as error:
-            raise ConnectionError(
-                "the Dask scheduler is gone; run the same command again to resume"
-            ) from error
         theirs, ours = _kind(done.device, done.cores), _kind(self.device, self.cores)
         if theirs != ours:
             raise AscertainError(
@@ -103,12 +107,36 @@ class DaskRunner(Runner):
 
     def close(self) -> None:
         """Leave the cluster; one that was started here is stopped."""
-        self._client.close()
+        with suppress(Exception) if self._lost else nullcontext():
+            self._client.close(timeout=_CLOSING_SECONDS)
         if self._cluster is not None:
             self._cluster.close()
 
     def _workers(self) -> dict[str, Any]:
-        return dict(self._client.scheduler_info(n_workers=-1)["workers"])
+        with self._connected():
+            return dict(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Raise one clear error if the scheduler is gone, in place of whatever Dask meets then."""
+        try:
+            yield
+        except (CancelledError, asyncio.CancelledError) as error:
+            raise self._gone() from error
+        except Exception as error:
+            if self._client.status == "running":
+                raise
+            raise self._gone() from error
+
+    def _gone(self) -> ConnectionError:
+        if not self._lost:
+            self._lost = True
+            for name in ("distributed", "tornado"):  # the same again, at length
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        return ConnectionError(
+            f"the Dask scheduler at {self._address} is gone; what was finished is kept, and the same command "
+            "goes on from there once there is a scheduler"
+        )
 
 
 def run_chunk(stage: Stage, width: int, inputs: list[Inputs]) -> Done:
