@@ -78,6 +78,43 @@ def test_no_flipped_bit_of_an_artefact_goes_unnoticed(store: Store) -> None:
     assert not store.is_damaged(MASK)
 
 
+def _leave(folder: Path) -> list[Path]:
+    """Temporary files as a killed run leaves them."""
+    names = ("cells/.fit-{}.json", "artefacts/.mask-{}.safetensors", ".results-{}.parquet", ".study-{}.toml")
+    left = [folder / name.format("0123456789abcdef" * 2) for name in names]
+    for path in left:
+        path.write_bytes(b"half")
+    return left
+
+
+def test_what_killed_runs_left_is_swept(store: Store) -> None:
+    store.save_record(CELL, {"details": {}})
+    store.close()
+    left = _leave(store.folder)
+    report = store.folder / f".report-{'0' * 32}.html"  # of another command, which may be at work
+    report.touch()
+    store.open()
+    assert not any(path.exists() for path in left)
+    assert store.has(CELL)
+    assert report.exists()
+    store.close()
+
+
+def test_nothing_is_swept_while_another_run_is_at_work(store: Store) -> None:
+    """The other run is a process of its own, as locks belong to processes."""
+    left = _leave(store.folder)
+    assert all(path.exists() for path in left)
+    code = (
+        "import sys; from pathlib import Path; from ascertain.study._store import Store; "
+        "Store(Path(sys.argv[1])).open()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(store.folder)], check=True)
+    assert all(path.exists() for path in left)
+    store.close()
+    subprocess.run([sys.executable, "-c", code, str(store.folder)], check=True)
+    assert not any(path.exists() for path in left)
+
+
 def test_an_altered_record_counts_as_absent(store: Store) -> None:
     store.save_record(CELL, {"score": 0.5, "details": {}})
     text = store.path(CELL).read_text()

@@ -1,10 +1,13 @@
 """Replacing files atomically: a reader sees the old file or the new one, never half of one."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
+
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{32}")
 
 
 @contextmanager
@@ -12,7 +15,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to, which replaces `path` once it is safely on disk.
 
     The temporary name keeps the suffix, since some writers choose their format by it. If the body
-    raises, `path` is left as it was.
+    raises, `path` is left as it was. An error of the system, such as that a disk is full, names `path`.
     """
     temporary = path.with_name(f".{path.stem}-{uuid4().hex}{path.suffix}")
     try:
@@ -25,5 +28,15 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(folder)  # so that the rename survives a crash, too
         finally:
             os.close(folder)
+    except OSError as error:
+        if error.filename is None or error.filename == str(temporary):
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def leftovers(folder: Path, *suffixes: str) -> list[Path]:
+    """Temporary files of `replacing` in a folder; of processes that were killed, if nobody writes there."""
+    found = (path for path in folder.glob(".*") if _TEMPORARY.fullmatch(path.stem))
+    return [path for path in found if path.suffix in suffixes]

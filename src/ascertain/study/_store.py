@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ascertain._core.files import replacing
+from ascertain._core.files import leftovers, replacing
 from ascertain.errors import StoreError
 from ascertain.evaluation._followed import Followed
 from ascertain.recipe._jobs import Job
 
 _OPEN: set[Path] = set()  # folders with a run in this process
+_AT_WORK = 2**48  # the byte of the lock file that runs share; those of jobs come before it
 _RECORDED = ("fit", "auto", "routes")  # stages with records as results; the others have arrays
 
 
@@ -56,6 +58,24 @@ class Store:
             problem = f"the folder {self.folder} cannot be used for a study: {error.strerror}"
             raise StoreError(problem) from error
         _OPEN.add(own)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove temporary files that killed runs left, unless another run is at work with its own.
+
+        Every run holds a shared lock on one byte. It can be locked alone only while there is no other run.
+        """
+        assert self._locks is not None
+        with suppress(OSError):  # without locks there is no telling; `lock` will say so
+            try:
+                fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _AT_WORK)
+                for part in ("cells", "artefacts", "failures"):
+                    for path in leftovers(self.folder / part, ".json", ".safetensors"):
+                        path.unlink(missing_ok=True)
+                for path in leftovers(self.folder, ".toml", ".parquet"):
+                    path.unlink(missing_ok=True)
+            finally:
+                fcntl.lockf(self._locks, fcntl.LOCK_SH, 1, _AT_WORK)
 
     def close(self) -> None:
         """Release all locks."""
