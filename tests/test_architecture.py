@@ -34,7 +34,9 @@ ROOMS: dict[str, set[str]] = {
     "recipe": {
         *("datasets", "missingness", "predictors", "restoration", "methods", "evaluation", "models")
     },  # the one pipeline
-    "estimator": {"tables", "predictors", "restoration", "methods", "evaluation", "models", "recipe"},
+    "estimator": {
+        *("tables", "missingness", "predictors", "restoration", "methods", "evaluation", "models", "recipe")
+    },
     "scorers": {"evaluation", "estimator"},  # for model selection
     "study": {"datasets", "missingness", "predictors", "restoration", "methods", "evaluation", "recipe"},
     "reporting": {"datasets", "missingness", "restoration", "methods"},  # what all reports share

@@ -33,10 +33,13 @@ def consult(
     """Say for one case, step by step, what to measure next and what to predict meanwhile."""
     from ascertain.estimator._classifier import AcquisitionClassifier
     from ascertain.estimator._consultation import Consultation
+    from ascertain.estimator._habits import habit_sentences
     from ascertain.practice._consult import Session, prediction_text, read_case
 
     with console.status("Reading the model"):
         advisor = AcquisitionClassifier.load(model).advisor_
+    for sentence in habit_sentences(advisor.habits):
+        console.print(f"[yellow]Note[/] {escape(sentence)}", highlight=False)
     start = Consultation(advisor, budget=budget) if case is None else read_case(advisor, case, budget)
     session = Session(start, _ask, console, saved=case)
     try:

@@ -1,5 +1,6 @@
 """The command `fit`: policies for a user's own table, compared on held-out rows."""
 
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -94,6 +95,7 @@ def fit(
     consult` then uses the model.
     """
     from ascertain._core.effort import effort as check_effort
+    from ascertain.estimator._habits import habit_sentences
     from ascertain.practice.comparison._held_out import hold_out
     from ascertain.practice.comparison._leaderboard import (
         RESTORERS,
@@ -123,6 +125,8 @@ def fit(
         warn(f"Column {name!r} is left out: {reason}.")
     for column in find_columns(data.table.columns, options.names_in(by), target):
         subgroup_names(column)  # so that a mistake is found before the long work begins
+    for sentence in habit_sentences(data.habits.signs):
+        warn(sentence)
     with _stages_shown(stages(candidates, restorer, effort)) as on_stage:
         board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
     with errors.status("Writing the report"):
@@ -137,6 +141,7 @@ def check_folder(out: Path, *, force: bool) -> None:
 
     if out.suffix == ".safetensors" or (out.exists() and not out.is_dir()):
         raise InputError(f"{out} is a file; --out names a folder")
+    check_writable(out)
     file = model_file(out)
     if force or not out.exists() or not any(out.iterdir()):
         refuse_foreign(file)
@@ -145,6 +150,23 @@ def check_folder(out: Path, *, force: bool) -> None:
             f"{out} contains files but no model of ascertain; name another folder, or add --force to write "
             "into this one"
         )
+
+
+def check_writable(out: Path) -> None:
+    """Raise where nothing can be written to a folder, which may not exist yet; leaves nothing behind."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"nothing can be written to {out} ({error.strerror or error}); name another folder with --out"
+        ) from error
+    finally:
+        for folder in made:
+            if folder.exists():
+                folder.rmdir()
 
 
 def _candidates(method: str | None, state: str, treatment: str | None, effort: str) -> "Sequence[Candidate]":

@@ -19,6 +19,7 @@ from ascertain.estimator._completions import COMPLETIONS, FEW_ROWS, completions,
 from ascertain.estimator._ranges import Ranges, unknown_columns
 from ascertain.evaluation._auto import AutoChoice
 from ascertain.methods._registry import State
+from ascertain.missingness._label_signs import LabelSign
 from ascertain.policy import LooksAhead, Policy
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Problem
@@ -79,6 +80,7 @@ class Advisor:
     protocol: Protocol = PAPER
     auto: AutoChoice | None = None  # how its treatment was chosen, if it was
     target: str | None = None  # the column of classes, if it has a name
+    habits: tuple[LabelSign, ...] = ()  # what told the class by being measured, in the training table
 
     @cached_property
     def _completing(self) -> Restorer:

@@ -1,5 +1,6 @@
 """`AcquisitionClassifier`: a scikit-learn classifier that also says what to measure next."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
+from ascertain.estimator._habits import Habits, habit_sentences
 from ascertain.estimator._sets import BestSets, best_sets
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
 from ascertain.estimator._weights import check_sample_weight, weigh_classes
@@ -199,9 +201,13 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             problem = problem.with_decision_costs(check_decision_costs(self.decision_costs, classes))
         rng = check_random_state(self.random_state)
         fraction = self.validation_fraction
-        rows = TrainingRows.split(x, available, labels, len(classes), fraction, rng, row_weights)
+        habits = Habits.found(problem, available, labels)
+        even = habits.even_out(problem, available, labels, seed=0)
+        rows = TrainingRows.split(x, even, labels, len(classes), fraction, rng, row_weights)
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
-        shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say)
+        for sentence in habit_sentences(habits.signs):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
+        shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say, habits=habits.signs)
         fit = fit_automatically if choices.treatment == AUTO else fit_advisor
         target = y.name if isinstance(y, pd.Series) and isinstance(y.name, str) else None
         advisor = replace(fit(choices, encoding, classes, shared), target=target)

@@ -1,6 +1,6 @@
 """A fitted `AcquisitionClassifier` on disk: a saved model with encoding and parameters in `preprocessing`."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor, Origin
 from ascertain.estimator._ranges import Ranges
 from ascertain.evaluation._auto import AutoChoice
+from ascertain.missingness._label_signs import LabelSign
 from ascertain.models._files import REMEDY
 from ascertain.models._saving import SavedModel, load_model, save_model
 from ascertain.predictors._calibration import Calibrated
@@ -41,6 +42,7 @@ class _Preprocessing(Strict):
     parameters: dict[str, Any]
     auto: AutoChoice | None = None
     target: str | None = None
+    habits: tuple[LabelSign, ...] = ()
 
 
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
@@ -64,6 +66,7 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
         parameters=parameters,
         auto=advisor.auto,
         target=advisor.target,
+        habits=advisor.habits,
     )
     model = SavedModel(
         **vars(advisor.origin),
@@ -101,8 +104,8 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
     origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
     predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
     learned = (model.policy, predictor, model.restorer, ranges)
-    more_of_it = (model.protocol, more.auto, more.target)
-    return Advisor(encoding, classes, model.problem, *learned, origin, *more_of_it), more.parameters
+    advisor = Advisor(encoding, classes, model.problem, *learned, origin, model.protocol)
+    return replace(advisor, auto=more.auto, target=more.target, habits=more.habits), more.parameters
 
 
 def _as_json(classes: np.ndarray) -> list[Any]:

@@ -28,6 +28,7 @@ from ascertain.estimator._ranges import Ranges, fit_ranges
 from ascertain.estimator._weights import repeat_in_proportion
 from ascertain.evaluation._auto import AUTO, AutoChoice, Treated
 from ascertain.methods._registry import State
+from ascertain.missingness._label_signs import LabelSign
 from ascertain.models._saving import hash_table
 from ascertain.policy import Policy
 from ascertain.predictors._calibration import Calibrated, fit_calibration
@@ -183,6 +184,7 @@ class Shared:
     predictor_choice: Any = "mlp"
     effort: str = "standard"
     on_stage: Callable[[str], object] = lambda stage: None
+    habits: tuple[LabelSign, ...] = ()  # of measuring, which models tell
     _kept: dict[str, Any] = field(default_factory=dict)
 
     def once(self, stage: str, compute: Callable[[], Any]) -> Any:
@@ -345,7 +347,8 @@ def fit_advisor(
         restorer_settings=shared.restorer_settings(choices.restorer),
     )
     ranges = shared.ranges(choices.restorer, encoding)
-    return Advisor(encoding, classes, shared.problem, policy, predictor, restorer, ranges, origin, auto=auto)
+    learned = (policy, predictor, restorer, ranges)
+    return Advisor(encoding, classes, shared.problem, *learned, origin, auto=auto, habits=shared.habits)
 
 
 def ranges_stage(name: str) -> str:

@@ -5,6 +5,7 @@ from pydantic import BaseModel, ConfigDict
 from ascertain._core.frames import listed
 from ascertain._core.version import __version__
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._habits import habit_sentences
 
 CAUTIONS = (
     "It does not decide. It shows patterns of its training table to a person who knows the case and decides.",
@@ -40,7 +41,7 @@ class About(BaseModel):
         return About(
             title=title,
             purpose=general if purpose is None else f"{purpose} {general}",
-            cautions=CAUTIONS,
+            cautions=(*CAUTIONS, *habit_sentences(advisor.habits)),
             provenance={
                 "Method": f"{origin.method} ({origin.state})",
                 "Training rows": f"{origin.train_rows:,}",

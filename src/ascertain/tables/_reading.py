@@ -223,13 +223,14 @@ def encode(
     known: Sequence[str] = (),
     default_cost: float | None = None,
     setup: Mapping[str, Any] | None = None,
+    leave_out: Mapping[str, str] | None = None,
 ) -> tuple[Encoding, dict[str, str]]:
     """Learn how the usable columns become features; also return which are set aside, and why.
 
     Takes prices, panels, known columns and set-ups as `fit_encoding` does; they may list columns that are set
-    aside.
+    aside. `leave_out` names further columns to set aside, with the reasons.
     """
-    aside = set_aside(table.columns)
+    aside = set_aside(table.columns) | dict(leave_out or {})
     if len(aside) == len(table.columns.columns):
         reason = f"{next(iter(aside))!r}: {next(iter(aside.values()))}"
         raise InputError(f"{table.name} has no column that can be used ({reason})")

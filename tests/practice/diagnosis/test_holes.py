@@ -7,13 +7,12 @@ import pytest
 from scipy import stats
 
 from ascertain.missingness import little_test
+from ascertain.missingness._label_signs import LEVEL, signs_of_label
 from ascertain.practice.diagnosis._holes import (
-    LEVEL,
     Holes,
     find_holes,
     normal_scores,
     rank_sums,
-    signs_of_label,
     signs_of_values,
 )
 from ascertain.tables._encoding import fit_encoding

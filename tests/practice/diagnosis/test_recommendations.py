@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from ascertain.missingness._label_signs import LabelSign
 from ascertain.practice.diagnosis import _recommendations as rules
 from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
-from ascertain.practice.diagnosis._holes import Holes, LabelSign, Little, ValueSign
+from ascertain.practice.diagnosis._holes import Holes, Little, ValueSign
 from ascertain.practice.diagnosis._profile import TableProfile
 from ascertain.practice.diagnosis._recommendations import Recommendation, choose_treatment, recommend
 from ascertain.practice.diagnosis._support import Spread, Steps, Support

@@ -1,12 +1,13 @@
 """Scores by budget, and the calibration of predicted probabilities, drawn."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from scipy.stats import binomtest
 
+from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.practice.comparison._leaderboard import Leaderboard
 from ascertain.practice.comparison._scoring import Estimator
 from ascertain.reporting._names import colours, plain
@@ -14,6 +15,7 @@ from ascertain.reporting._style import INK, MUTED, TEXT_WIDTH
 
 _FEWEST_IN_BIN = 20
 _MOST_BINS = 10
+_Z = 1.96
 _RESTRICTED_STYLE = (0, (4, 2))
 
 
@@ -47,40 +49,57 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
     return figure
 
 
-def draw_calibration(
-    probabilities: Float[np.ndarray, "rows classes"], y: Int[np.ndarray, " rows"], classes: Sequence[str]
-) -> Figure:
+def draw_calibration(sample: WeightedPredictions, classes: Sequence[str]) -> Figure:
     """Draw how often a prediction is true against its predicted probability.
 
     With two classes this is the probability of the second, otherwise that of the likeliest.
     """
-    binary = len(classes) == 2
+    binary, probabilities = len(classes) == 2, sample.probabilities
     predicted = probabilities[:, 1] if binary else probabilities.max(axis=1)
-    true = y == (1 if binary else probabilities.argmax(axis=1))
+    true = sample.y == (1 if binary else probabilities.argmax(axis=1))
     what = plain(classes[1]) if binary else "likeliest class"
     figure = Figure(figsize=(TEXT_WIDTH * 0.75, 3.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     above.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle="--", label="what it should be")
-    for place, (mean, rate, low, high) in enumerate(_bins(predicted, true)):
-        above.plot([mean, mean], [low, high], color=INK, linewidth=0.9)
-        above.plot(mean, rate, "o", color=INK, markersize=4, label=None if place else "test rows, 95%")
+    for place, each in enumerate(calibration_bins(predicted, true, sample.weight)):
+        above.plot([each.mean, each.mean], [each.low, each.high], color=INK, linewidth=0.9)
+        label = None if place else "test rows, 95%"
+        above.plot(each.mean, each.rate, "o", color=INK, markersize=4, label=label)
     above.set(xlim=(0, 1), ylim=(0, 1), ylabel=f"share that is {what}" if binary else "share that is right")
     above.legend(loc="upper left")
-    below.hist(predicted, bins=np.linspace(0, 1, 21), color=MUTED)
+    below.hist(predicted, bins=np.linspace(0, 1, 21), weights=sample.weight, color=MUTED)
     below.set(
-        xlabel=f"{'predicted probability of' if binary else 'probability of the'} {what}", ylabel="rows"
+        xlabel=f"{'predicted probability of' if binary else 'probability of the'} {what}", ylabel="weight"
     )
     return figure
 
 
-def _bins(predicted: Float[np.ndarray, " rows"], true: np.ndarray) -> list[tuple[float, float, float, float]]:
-    """Mean prediction, frequency and its interval, in groups of equal size."""
-    n_bins = int(np.clip(len(predicted) // _FEWEST_IN_BIN, 1, _MOST_BINS))
+class CalibrationBin(NamedTuple):
+    """Predictions of a similar size: their mean, how often they are true, and its 95% interval."""
+
+    mean: float
+    rate: float
+    low: float
+    high: float
+
+
+def calibration_bins(
+    predicted: Float[np.ndarray, " rows"], true: Bool[np.ndarray, " rows"], weight: Float[np.ndarray, " rows"]
+) -> list[CalibrationBin]:
+    """Group predictions by their size into bins of equal weight."""
+    effective = weight.sum() ** 2 / np.square(weight).sum()
+    n_bins = int(np.clip(effective // _FEWEST_IN_BIN, 1, _MOST_BINS))
+    order = np.argsort(predicted, kind="stable")
+    below = np.cumsum(weight[order]) - weight[order] / 2
+    place = np.minimum((below / weight.sum() * n_bins).astype(int), n_bins - 1)
     found = []
-    for rows in np.array_split(np.argsort(predicted, kind="stable"), n_bins):
-        hits = int(true[rows].sum())
-        interval = binomtest(hits, len(rows)).proportion_ci(method="wilson")
-        found.append(
-            (float(predicted[rows].mean()), hits / len(rows), float(interval.low), float(interval.high))
-        )
+    for number in np.unique(place):
+        rows = order[place == number]
+        own = weight[rows]
+        rate, size = float(own @ true[rows] / own.sum()), float(own.sum() ** 2 / np.square(own).sum())
+        # Wilson's interval for the effective number of rows.
+        middle = (rate + _Z**2 / (2 * size)) / (1 + _Z**2 / size)
+        width = _Z * np.sqrt(rate * (1 - rate) / size + (_Z / (2 * size)) ** 2) / (1 + _Z**2 / size)
+        mean = float(own @ predicted[rows] / own.sum())
+        found.append(CalibrationBin(mean, rate, float(middle - width), float(middle + width)))
     return found

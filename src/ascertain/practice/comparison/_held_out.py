@@ -9,7 +9,9 @@ from jaxtyping import Bool, Int
 
 from ascertain._core.checks import is_real
 from ascertain.errors import InputError
+from ascertain.estimator._habits import Habits, why_left_out
 from ascertain.estimator._training import TrainingRows
+from ascertain.missingness._label_signs import LabelSign
 from ascertain.problem import Problem, Table
 from ascertain.tables._encoding import Encoding
 from ascertain.tables._reading import UserTable, encode
@@ -30,6 +32,8 @@ class HeldOut:
     selection: Table  # the validation rows, each once: for early stopping and for choosing a model
     test: Table  # the rows that were used for neither
     tested: Int[np.ndarray, " tested"]  # their places in the table
+    habits: Habits  # of the actions that are used
+    signs: tuple[LabelSign, ...]  # what tells the class by being measured, also of columns that are not used
 
     @property
     def budget(self) -> float:
@@ -61,28 +65,62 @@ def hold_out(
     others = np.flatnonzero(~tested)
     columns = table.columns.iloc[others].reset_index(drop=True)
     untested = UserTable(table.name, columns, table.target, table.classes, table.y[others], table.unlabelled)
-    encoding, aside = encode(
-        untested, costs=costs, groups=groups, known=known, default_cost=default_cost, setup=setup
-    )
+
+    def encoded(leave_out: Mapping[str, str]) -> tuple[Encoding, dict[str, str]]:
+        return encode(
+            untested,
+            costs=costs,
+            groups=groups,
+            known=known,
+            default_cost=default_cost,
+            setup=setup,
+            leave_out=leave_out,
+        )
+
+    encoding, aside = encoded({})
+    signs = _signs(encoding, untested, aside)
+    if unusable := _unusable(encoding, signs):
+        encoding, aside = encoded(unusable)
     x, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
+    problem = encoding.problem(budget, table.classes)
+    habits = Habits.found(problem, available[others], table.y[others])
 
     def rows_of(places: Int[np.ndarray, " some"]) -> Table:
         return Table(x[places], table.y[places], available[places], n_classes=len(table.classes))
 
-    rows = TrainingRows.split(
-        x[others], available[others], table.y[others], len(table.classes), VALIDATION, rng
-    )
+    # Nothing may learn from what was measured in whom; scores are corrected for that by propensities.
+    even = habits.even_out(problem, available[others], table.y[others], seed)
+    rows = TrainingRows.split(x[others], even, table.y[others], len(table.classes), VALIDATION, rng)
     return HeldOut(
         table=table,
         encoding=encoding,
         aside=aside,
-        problem=encoding.problem(budget, table.classes),
+        problem=problem,
         rows=rows,
         training=rows_of(others[rows.trained]),
         selection=rows_of(others[rows.validated]),
         test=rows_of(np.flatnonzero(tested)),
         tested=np.flatnonzero(tested),
+        habits=habits,
+        signs=signs,
     )
+
+
+def _signs(encoding: Encoding, table: UserTable, aside: Mapping[str, str]) -> tuple[LabelSign, ...]:
+    """What tells the class by being measured."""
+    _, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
+    return Habits.found(encoding.problem(None, table.classes), available, table.y).signs
+
+
+def _unusable(encoding: Encoding, signs: Sequence[LabelSign]) -> dict[str, str]:
+    """The columns of actions that hardly any row of a class has, with the reason."""
+    reasons = {sign.action: why_left_out(sign) for sign in signs if not sign.learnable}
+    return {
+        column: reasons[action.name]
+        for action in encoding.actions
+        if action.name in reasons
+        for column in action.columns
+    }
 
 
 def _draw_test_rows(

@@ -214,7 +214,7 @@ def compare(
     """
     budgets = curve_budgets(data.encoding.price_list, data.budget)
     equal = np.ones(len(data.table.classes))
-    shared = Shared(seed, data.problem, data.rows, equal, effort=effort, on_stage=on_stage)
+    shared = Shared(seed, data.problem, data.rows, equal, effort=effort, on_stage=on_stage, habits=data.signs)
     automatic, fitted = any(each.treatment == AUTO for each in candidates), []
     for candidate in candidates:
         start = time.perf_counter()
@@ -227,7 +227,16 @@ def compare(
         on_stage(candidate.scoring)
         began = time.perf_counter()
         validation_scores, test_scores = (
-            score(advisor, table, budgets, estimated, outcomes, effort=effort, seed=seed)
+            score(
+                advisor,
+                table,
+                budgets,
+                estimated,
+                outcomes,
+                habits=data.habits,
+                effort=effort,
+                seed=seed,
+            )
             for table, estimated in ((data.selection, budgets[-1:]), (data.test, budgets))
         )
         on_stage(f"{candidate.scoring}: {time.perf_counter() - began:.1f} s")

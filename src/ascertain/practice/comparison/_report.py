@@ -10,9 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ascertain._core.version import __version__
-from ascertain.metrics import measure
+from ascertain.estimator._habits import habit_sentences
+from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.practice._formatting import html_table, names_text, number_cell, share_cell
 from ascertain.practice.comparison._figures import draw_budget_curves, draw_calibration
+from ascertain.practice.comparison._followed import FollowedRows, follow
 from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import Leaderboard
 from ascertain.practice.comparison._policy_tree import PolicyTree, describe_policy
@@ -44,6 +46,7 @@ class FitReport:
     file_hash: str  # SHA-256 of the table's file
     episodes: SimulatedEpisodes  # of the best policy
     tree: PolicyTree  # its first steps
+    followed: FollowedRows  # what it predicts on test rows
     subgroups: tuple[Subgroups, ...] = ()  # of the test rows
 
 
@@ -58,14 +61,14 @@ def report_fit(data: HeldOut, board: Leaderboard, file_hash: str, by: Sequence[s
         for each in columns
     ]
     tree = describe_policy(episodes, data.encoding)
-    return FitReport(data, board, file_hash, episodes, tree, tuple(subgroups))
+    followed = follow(advisor, data.test, data.habits, seed=board.seed)
+    return FitReport(data, board, file_hash, episodes, tree, followed, tuple(subgroups))
 
 
 def render(report: FitReport) -> str:
     """The page as text."""
     data, board = report.data, report.board
-    estimator, y = board.best_candidates_estimator, np.asarray(data.test.y)
-    predicted = board.best.advisor.predict(np.asarray(data.test.x), np.asarray(data.test.available))
+    estimator, sample = board.best_candidates_estimator, report.followed.sample
     return render_page(
         part("report.html", __package__),
         subtitle="Which policy was chosen, how well it does, what it does first, and how far to trust it",
@@ -81,10 +84,12 @@ def render(report: FitReport) -> str:
         steps=figure_exhibit("What is acquired when", lambda: _draw_steps(report), "steps"),
         subgroups=[(each, subgroup_table(each), ESTIMATES[each.estimator]) for each in report.subgroups],
         use=USE,
+        habits=habit_sentences(data.signs),
         calibration=figure_exhibit(
-            "Calibration", lambda: draw_calibration(predicted, y, data.table.classes), "calibration"
+            "Calibration", lambda: draw_calibration(sample, data.table.classes), "calibration"
         ),
-        calibration_facts=_calibration_facts(predicted, y),
+        calibrated_rows=report.followed.caption,
+        calibration_facts=_calibration_facts(sample),
         prices=price_table(data),
         left_out=left_out_sentences(data, board),
         model_facts=model_facts(report),
@@ -137,8 +142,8 @@ def _treatments(board: Leaderboard) -> HtmlTable | None:
     return to_table(found[["policy", *found.columns.drop("policy")]])
 
 
-def _calibration_facts(probabilities: np.ndarray, y: np.ndarray) -> list[Fact]:
-    scores = measure(probabilities.astype(np.float64), y)
+def _calibration_facts(sample: WeightedPredictions) -> list[Fact]:
+    scores = sample.scores()
     names = {"auroc": "AUROC", "log_loss": "Log loss", "brier": "Brier score", "ece": "Calibration error"}
     return [Fact(name, number_text(scores[metric])) for metric, name in names.items()]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._habits import Habits
 from ascertain.evaluation._as_they_are import predictions_as_they_are
 from ascertain.evaluation._incomplete import METRICS, TooFewRowsError, evaluate_incomplete, rarest_facts
 from ascertain.evaluation._intervals import intervals
@@ -48,6 +49,7 @@ def score(
     estimated: Sequence[float],
     outcomes: Restorer,
     *,
+    habits: Habits | None = None,
     effort: str = "standard",
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -55,7 +57,8 @@ def score(
 
     The estimates of what the policy would reach if everything could be bought take by far the most time; they
     are made at the budgets `estimated`, and where rows lack something, `outcomes` draws it. All rows are
-    followed; a low effort makes fewer draws.
+    followed; a low effort makes fewer draws. Where there are `habits` of measuring, rows as they are would
+    tell the class by what they have, so that they are evened out.
 
     Returns
     -------
@@ -64,7 +67,8 @@ def score(
         as they are, in which the policy chooses among what a row has.
     """
     draws, futures = _DRAWS_AND_FUTURES[effort]
-    restricted = _score_restricted(advisor, table, budgets, seed)
+    even = table if habits is None else habits.evened(advisor.problem, table, seed)
+    restricted = _score_restricted(advisor, even, budgets, seed)
     if not estimated:
         return restricted
     try:

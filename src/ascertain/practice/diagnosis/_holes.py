@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int
 from scipy import stats
 
 from ascertain.missingness import Diagnosis, diagnose
+from ascertain.missingness._label_signs import LEVEL, LabelSign, signs_of_label
 from ascertain.problem import Problem, Table
 from ascertain.tables._encoding import Encoding
 
-LEVEL = 0.01  # of all comparisons of one kind together
 _MOST_PATTERNS = 10
 _FEWEST_PER_SIDE = 10  # rows with, and rows without: rank sums are then normal enough
 _MOST_CELLS = 30_000  # that Little's test looks at: its time grows with the patterns among them
@@ -26,15 +26,6 @@ class Pattern:
 
     rows: int
     missing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LabelSign:
-    """An action that is measured more often in some classes than in others."""
-
-    action: str
-    measured: dict[str, float]  # the share of each class's rows that have it
-    p_value: float  # chi-square, times the number of actions compared
 
 
 @dataclass(frozen=True)
@@ -117,30 +108,6 @@ def find_holes(
         actions=pd.DataFrame({"missing": missing}, index=list(actions)),
         rows=pd.Series(holes.rows_by_actions, name="rows"),
     )
-
-
-def signs_of_label(
-    readable: Bool[np.ndarray, "rows actions"],
-    actions: tuple[str, ...],
-    y: Int[np.ndarray, " rows"],
-    classes: tuple[str, ...],
-) -> tuple[tuple[LabelSign, ...], int]:
-    """Find the actions that are measured more often in some classes, clearest first.
-
-    The number is that of the actions that were compared: those that some rows have and some lack.
-    """
-    sizes = np.bincount(y, minlength=len(classes))
-    has = np.array([np.bincount(y[column], minlength=len(classes)) for column in readable.T])
-    compared = np.flatnonzero((has.sum(axis=1) > 0) & (has.sum(axis=1) < len(y)))
-    found = []
-    for action in compared:
-        counts = np.stack([has[action], sizes - has[action]])
-        p_value = min(1.0, stats.chi2_contingency(counts, correction=False).pvalue * len(compared))
-        if p_value < LEVEL:
-            shares = dict(zip(classes, (has[action] / sizes).tolist(), strict=True))
-            found.append(LabelSign(actions[action], shares, float(p_value)))
-    spread = {sign.action: max(sign.measured.values()) - min(sign.measured.values()) for sign in found}
-    return tuple(sorted(found, key=lambda sign: -spread[sign.action])), len(compared)
 
 
 def signs_of_values(

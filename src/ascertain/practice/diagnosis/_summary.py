@@ -1,10 +1,11 @@
 """The findings as labelled facts and sentences, for the page and for the terminal."""
 
+from ascertain.missingness._label_signs import LEVEL
 from ascertain.practice._formatting import expected_text, names_text, p_text
 from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
-from ascertain.practice.diagnosis._holes import LEVEL, Holes
+from ascertain.practice.diagnosis._holes import Holes
 from ascertain.practice.diagnosis._profile import TableProfile
 from ascertain.practice.diagnosis._restorers import RestorerFinding, RestorerFindings
 from ascertain.practice.diagnosis._support import Spread, Support
