@@ -169,6 +169,19 @@ def test_folders_of_other_things_are_left_alone(
         assert "is no model of this version" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize("out", ["/proc/model", "/dev/null/model"])
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_read(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "fit", *arguments(tmp_path / "no_such.csv", Path(out)), *QUICK) == 2
+    assert f"nothing can be written to {out}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_checking_a_folder_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_folder(tmp_path / "a" / "b", force=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interruption_writes_nothing(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

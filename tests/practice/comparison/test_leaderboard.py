@@ -223,7 +223,7 @@ def test_automatic_choices_may_keep_rows() -> None:
 def test_names_tell_candidates_apart() -> None:
     for candidates in DEFAULTS.values():
         assert len({each.name for each in candidates}) == len(candidates)
-    assert Candidate("jafa", "sm", "restricted").name == "reinforcement learning (JAFA (s,m), restricted)"
+    assert Candidate("jafa", "sm", "restricted").name == "reinforcement learning (JAFA sm, restricted)"
 
 
 def test_the_classifier_predicts_as_the_advisor_does() -> None:

@@ -92,7 +92,7 @@ def test_without_a_comparison_it_says_so() -> None:
 
 def test_numbers_that_rest_on_few_rows_of_a_class_are_warned_about() -> None:
     words = said(fitted()[1])  # 60 test rows, of which some 20 are ill
-    assert "Be careful: its AUROC on test rows rests on" in words
+    assert "Be careful: these scores rest on fewer than 30 effective rows of a class (on validation" in words
     score = Score(0.8, 0.7, 0.9, 1505.2, 23.7, "yes", "rests on 24 effective rows of class 'yes'", "")
     assert support_text(score) == "1,505 (24 of yes, few!)"
 

@@ -49,12 +49,12 @@ class Candidate:
 
     def named(self, treatment: str) -> str:
         """The name with another treatment."""
-        label = policy_name(self.method, self.state)
+        label = policy_name(self.method)
         if self.method == FLOOR.method:
             return f"random order ({label})"
         family = methods.get(self.method).family if self.method in methods.names() else "policy"
         words = _WORDS.get(self.method) or _WORDS.get(family, family)
-        return f"{words} ({label}, {treatment})"
+        return f"{words} ({label if self.state == 's' else f'{label} {self.state}'}, {treatment})"
 
     def choices(self, restorer: str, effort: str) -> FitChoices:
         """What to fit."""

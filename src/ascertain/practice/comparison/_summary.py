@@ -159,23 +159,30 @@ def _result(board: Leaderboard) -> str:
         f"On test rows its AUROC is {score_text(found)}, for "
         f"{amount_text(best.score(budget, estimator, 'mean_cost').estimate)} spent on average: {meaning}. It "
         f"was followed in all {counted(int(best.test_scores['n_rows'].max()), 'test row')}; the number rests "
-        f"on {support_text(found)} effective rows. Buying nothing gives "
-        f"{score_text(best.score(0.0, 'restricted'))}."
+        f"on {found.effective_rows:,.0f} effective rows, {found.rarest_effective_rows:,.0f} of them of class "
+        f"{found.rarest_class!r}. Buying nothing gives {score_text(best.score(0.0, 'restricted'))}."
     )
 
 
 def _few_rows(board: Leaderboard) -> list[str]:
     """A warning where the best candidate's scores rest on few rows of a class."""
-    best, sentences = board.best, []
-    for rows, score in (
-        ("validation", best.validation_score(board.ranked_by or "restricted")),
-        ("test", best.score(board.budgets[-1], board.best_candidates_estimator)),
-    ):
-        if score.exists and score.warning:
-            sentences.append(
-                f"Be careful: its AUROC on {rows} rows {score.warning}. Other rows may give another number."
-            )
-    return sentences
+    scores = {
+        "validation": board.best.validation_score(board.ranked_by or "restricted"),
+        "test": board.best.score(board.budgets[-1], board.best_candidates_estimator),
+    }
+    few = {rows: score for rows, score in scores.items() if score.exists and score.warning}
+    if not few:
+        return []
+    numbers = joined(
+        [
+            f"on {rows} rows {score.rarest_effective_rows:.0f} of class {score.rarest_class!r}"
+            for rows, score in few.items()
+        ]
+    )
+    return [
+        f"Be careful: these scores rest on fewer than {LEAST_EFFECTIVE_ROWS} effective rows of a class "
+        f"({numbers}). Other rows may give other numbers, and another policy may be the best."
+    ]
 
 
 def _against_random(board: Leaderboard) -> list[str]:
