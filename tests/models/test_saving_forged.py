@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascertain import StoreError
-from ascertain.models._saving import SavedModel, load_model, save_model
+from ascertain import StoreError, methods
+from ascertain.models._files import PartRecord
+from ascertain.models._saving import SavedModel, _settings, load_model, save_model
 from tests.saved import TinySettings, arrays, bits, forged, registered, scores, tiny
 
 
@@ -157,6 +158,24 @@ def test_sizes_beyond_all_measure_are_refused_quickly(file: Path, change: Callab
     with pytest.raises(StoreError, match="does not hold what tiny can have"):
         load_forged(file, change)
     assert time.perf_counter() - start < 20  # seconds; on busy cores
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("jafa", {"process_steps": 10**9}),
+        ("jafa", {"embedding": 10**6}),
+        ("gdfs", {"hidden": [1] * 101}),
+        ("planner", {"hidden": [1] * 20_000}),
+    ],
+)
+def test_programs_beyond_all_measure_are_not_even_traced(method: str, settings: dict[str, Any]) -> None:
+    part = methods.get(method)
+    record = PartRecord(name=method, module="", settings=settings)
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=r"less than or equal to 256|at most 100 items|more than the 500"):
+        _settings(part, record)
+    assert time.perf_counter() - start < 5  # seconds; on busy cores
 
 
 ANY_JSON = st.recursive(

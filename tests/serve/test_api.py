@@ -1,14 +1,19 @@
 """The JSON API: it says what a consultation says, and refuses the rest with a reason."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ascertain import StoreError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Consultation
-from tests.serve.cases import CLASSES, EVIL, TRACES, Client, serving
+from ascertain.predictors._calibration import Calibrated
+from ascertain.serve import About, create_app
+from tests.serve.cases import CLASSES, EVIL, TRACES, Client, Weighing, serving
 
 
 def test_the_model_is_described(client: Client, advisor: Advisor) -> None:
@@ -218,6 +223,12 @@ def test_nothing_of_a_case_is_printed_or_sent(
     printed = "".join(capfd.readouterr())
     assert "RuntimeError in a request" in printed
     assert "41.41" not in printed
+
+
+def test_a_model_that_predicts_no_numbers_is_not_served(advisor: Advisor) -> None:
+    broken = Calibrated(Weighing(jnp.full(advisor.problem.n_features, jnp.nan)), jnp.asarray(1.0))
+    with pytest.raises(StoreError, match="the model predicts NaN"):
+        create_app(replace(advisor, predictor=broken), About.of(advisor))
 
 
 def test_the_health_is_short(client: Client) -> None:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ascertain.acquisition import choose
 from ascertain.decisions import decide
-from ascertain.errors import InputError
+from ascertain.errors import InputError, StoreError
 from ascertain.estimator._completions import COMPLETIONS, FEW_ROWS, completions, for_each_draw
 from ascertain.estimator._ranges import Ranges, unknown_columns
 from ascertain.evaluation._auto import AutoChoice
@@ -116,7 +116,7 @@ class Advisor:
         """Class probabilities from the known features of each row."""
         blocks = _blocks(_ROWS_AT_ONCE, x, available)
         found = np.concatenate([np.asarray(_predict(self.predictor, *block), np.float64) for block in blocks])
-        found = found[: len(x)]
+        found = _numbers(found[: len(x)])
         return found / found.sum(axis=1, keepdims=True)
 
     def decide(self, probabilities: Float[np.ndarray, "*batch classes"]) -> Int[np.ndarray, "*batch"]:
@@ -153,7 +153,11 @@ class Advisor:
         size = 1 if len(x) == 1 else FEW_ROWS if len(x) <= FEW_ROWS else _ROWS_AT_ONCE
         blocks = _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed)
         found = [_advise(self._parts, *block) for block in blocks]
-        return Advice(*(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True)))
+        advice = Advice(
+            *(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True))
+        )
+        _numbers(advice.probabilities)
+        return advice
 
     def benefits(
         self, x: Float[np.ndarray, " features"], available: Bool[np.ndarray, " features"]
@@ -182,6 +186,7 @@ class Advisor:
             acquired = acquired | paid[None]
         row = (x[None], available[None], acquired, np.array([spent], np.float32), closed[None])
         advice, benefits = jax.device_get(_consult(self._parts, *row))
+        _numbers(advice[3])
         return Advice(*advice), benefits.astype(np.float64)
 
     def track(
@@ -190,6 +195,16 @@ class Advisor:
         """As `predict`, by a program for few rows: faster for them, and rounded differently."""
         found = [_predict(self.predictor, *block) for block in _blocks(FEW_ROWS, x, available)]
         return np.concatenate(jax.device_get(found))[: len(x)].astype(np.float64)
+
+
+def _numbers(probabilities: Float[np.ndarray, "*batch classes"]) -> Float[np.ndarray, "*batch classes"]:
+    """The probabilities, unless they are none: then the numbers of a model make no sense."""
+    if not np.isfinite(probabilities).all():
+        raise StoreError(
+            "the model predicts NaN: its training diverged, or its file was forged; fit it again, or get a "
+            "fresh copy of the file"
+        )
+    return probabilities
 
 
 def measurable_columns(encoding: Encoding) -> Bool[np.ndarray, "columns features"]:
