@@ -72,7 +72,7 @@ def decide(
 def net_benefit(
     probability: Float[np.ndarray, " instances"],
     positive: Bool[np.ndarray, " instances"],
-    thresholds: Sequence[float],
+    thresholds: Sequence[float] | Float[np.ndarray, " thresholds"],
     weights: Float[np.ndarray, " instances"] | None = None,
 ) -> Float[np.ndarray, " thresholds"]:
     """Net benefit of treating whoever has at least the threshold probability (Vickers & Elkin, 2006).
@@ -109,7 +109,7 @@ def net_benefit(
 def net_benefits_by_row(
     probability: Float[np.ndarray, " instances"],
     positive: Bool[np.ndarray, " instances"],
-    thresholds: Sequence[float],
+    thresholds: Sequence[float] | Float[np.ndarray, " thresholds"],
 ) -> Float[np.ndarray, "instances thresholds"]:
     """What each instance adds to the net benefit, which is the mean of these."""
     levels = check_thresholds(thresholds)
@@ -117,7 +117,9 @@ def net_benefits_by_row(
     return np.where(probability[:, None] >= levels, worth, 0.0)
 
 
-def check_thresholds(thresholds: Sequence[float]) -> Float[np.ndarray, " thresholds"]:
+def check_thresholds(
+    thresholds: Sequence[float] | Float[np.ndarray, " thresholds"],
+) -> Float[np.ndarray, " thresholds"]:
     """Return probabilities above 0 and below 1."""
     levels = check_numbers("thresholds", np.asarray(thresholds), ndim=1)
     for place in np.flatnonzero(~((levels > 0) & (levels < 1)))[:1]:

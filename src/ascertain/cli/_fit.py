@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ascertain.practice.comparison._policy_tree import Branch
     from ascertain.practice.comparison._report import FitReport
 
+_BY_AUROC = "lower end of the AUROC's interval"
 _FORKS = 3  # of the policy's first steps, in the terminal
 
 
@@ -41,6 +42,8 @@ Examples:
 `ascertain fit patients.csv --target died --method jafa --state sm --treatment restricted --out model`
 
 `ascertain fit patients.csv --target died --treatment auto --out model`
+
+`ascertain fit patients.csv --target died --costs prices.csv --decision-costs harm.csv --out model`
 """
 )
 def fit(
@@ -55,6 +58,14 @@ def fit(
     known: options.Known = "",
     groups: options.Groups = None,
     setup: options.Setups = None,
+    decision_costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="What wrong decisions cost: a CSV file with a line for each true class and a column for "
+            "each decision.",
+            show_default="nothing is known; policies are compared by AUROC",
+        ),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(help="Fit this method only.", show_default="planner, gdfs, dime, fixed panel"),
@@ -107,6 +118,7 @@ def fit(
     from ascertain.practice.comparison._report import report_fit
     from ascertain.practice.comparison._subgroups import find_columns, subgroup_names
     from ascertain.reporting._text import file_hash
+    from ascertain.tables._decision_costs import read_decision_costs
 
     check_folder(out, force=force)
     check_effort(effort)
@@ -117,6 +129,7 @@ def fit(
     data = hold_out(
         options.read_table(table, target, sep, na),
         **options.read_price_list(costs, groups, known, default_cost, setup),
+        decision_costs=None if decision_costs is None else read_decision_costs(decision_costs),
         budget=budget,
         test_fraction=test_fraction,
         seed=seed,
@@ -243,19 +256,30 @@ def _print_report(report: "FitReport", out: Path) -> None:
 
 
 def _print_leaderboard(board: "Leaderboard") -> None:
-    from ascertain.practice.comparison._summary import ESTIMATES, amount_text, score_text, support_text
+    from ascertain.practice.comparison._summary import (
+        ESTIMATES,
+        amount_text,
+        bound_text,
+        cost_text,
+        score_text,
+        support_text,
+    )
 
-    budget = board.budgets[-1]
-    headers = ("", "sorted by: at least", "AUROC, estimated", "rows as they are", "cost", "effective rows")
+    budget, by_costs = board.budgets[-1], board.knows_decision_costs
+    first = ("", "sorted by: at most" if by_costs else "sorted by: at least")
+    decisions = ("decisions cost",) if by_costs else ()
+    headers = (*first, "AUROC, estimated", "rows as they are", "cost", *decisions, "effective rows")
     printed = Table(*headers, box=None, padding=(0, 2, 0, 0))
     for fitted in board.candidates:
-        estimated, validated = fitted.score(budget, "dr"), fitted.validation_score(board.ranked_by or "dr")
+        estimated = fitted.score(budget, "dr")
+        of_decisions = fitted.score(budget, board.common_estimator, "decision_cost")
         printed.add_row(
             f"{'[bold]' if fitted is board.best else ''}{escape(fitted.name)}",
-            f"{validated.low:.3f}" if validated.exists else "-",
+            bound_text(fitted, board.ranked_by or "dr"),
             score_text(estimated),
             score_text(fitted.score(budget, "restricted")),
             amount_text(fitted.score(budget, board.common_estimator, "mean_cost").estimate),
+            *([cost_text(of_decisions)] if by_costs else []),
             f"{'[yellow]' if estimated.warning else ''}{escape(support_text(estimated))}"
             if estimated.exists
             else "-",
@@ -264,7 +288,8 @@ def _print_leaderboard(board: "Leaderboard") -> None:
     console.print(printed)
     costs = ESTIMATES[board.common_estimator]
     console.print(
-        "[dim]Sorted by the lower end of the AUROC's interval on validation rows. Estimated: if everything "
+        f"[dim]Sorted by the {'upper end of the interval of what decisions cost' if by_costs else _BY_AUROC} "
+        "on validation rows. Estimated: if everything "
         f"could be bought. Effective rows: of all, and of the class with fewest. Costs: {costs}.[/]\n"
     )
 

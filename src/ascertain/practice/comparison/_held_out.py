@@ -49,6 +49,7 @@ def hold_out(
     known: Sequence[str] = (),
     default_cost: float | None = None,
     setup: Mapping[str, Any] | None = None,
+    decision_costs: Any = None,
     budget: float | None = None,
     test_fraction: float = 0.25,
     seed: int = 0,
@@ -56,7 +57,7 @@ def hold_out(
     """Hold out test rows, a share of each class, and prepare the others for training.
 
     `costs`, `groups`, `known`, `default_cost` and `setup` are those of `ascertain.tables._reading.encode`.
-    Without a `budget`, all actions may be bought.
+    Without a `budget`, all actions may be bought. `decision_costs` are those of `AcquisitionClassifier`.
     """
     if not (is_real(test_fraction) and 0 < test_fraction < 1):
         raise InputError(f"the test fraction must be above 0 and below 1, got {test_fraction!r}")
@@ -83,6 +84,8 @@ def hold_out(
         encoding, aside = encoded(unusable)
     x, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
     problem = encoding.problem(budget, table.classes)
+    if decision_costs is not None:
+        problem = problem.with_decision_costs(decision_costs)
     habits = Habits.found(problem, available[others], table.y[others])
 
     def rows_of(places: Int[np.ndarray, " some"]) -> Table:

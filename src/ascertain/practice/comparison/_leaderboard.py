@@ -4,7 +4,8 @@ The best is chosen on the validation rows, by the lower end of the 95% interval 
 The fewer rows an estimate rests on, the wider its interval, so such a policy must look better by more. A
 policy without an estimate, because hardly any row has what it asks for, is chosen only if no other has one.
 AUROC is used since accuracy says nothing where one class is rare, and since the predictor and its calibration
-are the same for all. Scores are reported on test rows, which had no part in training or choosing.
+are the same for all. Where it is known what wrong decisions cost, the best is chosen by the upper end of the
+interval of that instead. Scores are reported on test rows, which had no part in training or choosing.
 """
 
 import time
@@ -119,9 +120,19 @@ class FittedCandidate:
         return find_score(self.test_scores, budget, estimator, metric)
 
     def validation_score(self, estimator: str) -> Score:
-        """The score on the validation rows, at the full budget."""
+        """The score on the validation rows, at the full budget, by which candidates are ranked."""
         scores = self.validation_scores
-        return find_score(scores, float(scores["budget"].max()), estimator)
+        return find_score(scores, float(scores["budget"].max()), estimator, self.ranking_metric)
+
+    @property
+    def ranking_metric(self) -> str:
+        """What decisions cost if that is known, else AUROC."""
+        return METRIC if self.advisor.problem.decision_costs is None else "decision_cost"
+
+    def bound(self, estimator: str) -> float:
+        """The end of the interval by which candidates are ranked: the upper one of costs, else the lower."""
+        score = self.validation_score(estimator)
+        return score.low if self.ranking_metric == METRIC else score.high
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +155,11 @@ class Leaderboard:
         """The first, but for the random order."""
         learned = (each for each in self.candidates if each.candidate.method != FLOOR.method)
         return next(learned, self.candidates[0])
+
+    @property
+    def knows_decision_costs(self) -> bool:
+        """Whether it is known what wrong decisions cost; then these are what candidates are ranked by."""
+        return self.best.ranking_metric != METRIC
 
     @property
     def common_estimator(self) -> Estimator:
@@ -255,7 +271,7 @@ def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leade
 
 def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
     """The best candidate as a fitted `AcquisitionClassifier`."""
-    candidate = board.best.candidate
+    candidate, costs = board.best.candidate, data.problem.decision_costs
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,
@@ -265,15 +281,17 @@ def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
         validation_fraction=VALIDATION,
         effort=board.effort,
         random_state=board.seed,
+        decision_costs=None if costs is None else np.asarray(costs, np.float64),
     )
     return model.adopt(replace(board.best.advisor, target=data.table.target))
 
 
 def _sort_key(fitted: FittedCandidate, estimator: Estimator) -> tuple[bool, float]:
-    """Lower end of the interval; without this estimate, that of rows as they are, behind all others."""
-    score = fitted.validation_score(estimator)
-    low = score.low if score.exists else fitted.validation_score("restricted").low
-    return score.exists, low if np.isfinite(low) else -np.inf
+    """Larger is better: the end of the interval; without this estimate, that of rows as they are, behind."""
+    exists = fitted.validation_score(estimator).exists
+    bound = fitted.bound(estimator if exists else "restricted")
+    value = bound if fitted.ranking_metric == METRIC else -bound
+    return exists, value if np.isfinite(value) else -np.inf
 
 
 def _best_estimator(fitted: Sequence[FittedCandidate], budget: float) -> Estimator:

@@ -13,10 +13,11 @@ from ascertain._core.version import __version__
 from ascertain.estimator._habits import habit_sentences
 from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.practice._formatting import html_table, names_text, number_cell, share_cell
+from ascertain.practice.comparison._decisions import draw_decision_curves
 from ascertain.practice.comparison._figures import draw_budget_curves, draw_calibration
 from ascertain.practice.comparison._followed import FollowedRows, follow
 from ascertain.practice.comparison._held_out import HeldOut
-from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._leaderboard import FittedCandidate, Leaderboard
 from ascertain.practice.comparison._policy_tree import PolicyTree, describe_policy
 from ascertain.practice.comparison._simulation import SimulatedEpisodes, simulate_policy
 from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
@@ -24,12 +25,14 @@ from ascertain.practice.comparison._summary import (
     ESTIMATES,
     USE,
     amount_text,
+    bound_text,
     choice_sentences,
+    cost_text,
     score_text,
     subgroup_cells,
     support_text,
 )
-from ascertain.reporting._figures import draw_frequencies, figure_exhibit
+from ascertain.reporting._figures import Exhibit, draw_frequencies, figure_exhibit
 from ascertain.reporting._html import part, render_page
 from ascertain.reporting._names import restorer_name
 from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text, to_table
@@ -90,11 +93,35 @@ def render(report: FitReport) -> str:
         ),
         calibrated_rows=report.followed.caption,
         calibration_facts=_calibration_facts(sample),
+        decisions=_decision_curves(report),
+        decision_costs=_decision_costs(data),
+        knows_decision_costs=board.knows_decision_costs,
         prices=price_table(data),
         left_out=left_out_sentences(data, board),
         model_facts=model_facts(report),
         provenance=provenance_facts(report),
     )
+
+
+def _decision_curves(report: FitReport) -> Exhibit | None:
+    """The net benefit of decisions, for two classes."""
+    data, board = report.data, report.board
+    if len(data.table.classes) != 2:
+        return None
+    estimator = board.best_candidates_estimator
+    return figure_exhibit("Net benefit", lambda: draw_decision_curves(data, board, estimator), "decisions")
+
+
+def _decision_costs(data: HeldOut) -> HtmlTable | None:
+    """The matrix of costs that was given."""
+    if data.problem.decision_costs is None:
+        return None
+    classes, costs = data.table.classes, np.asarray(data.problem.decision_costs, np.float64)
+    rows = [
+        [Cell(true), *(number_cell(f"{cost:g}") for cost in row)]
+        for true, row in zip(classes, costs.tolist(), strict=True)
+    ]
+    return html_table(("True class", *(f"Decided: {each}" for each in classes)), rows)
 
 
 def _draw_steps(report: FitReport) -> Figure:
@@ -106,19 +133,27 @@ def leaderboard_table(board: Leaderboard) -> HtmlTable | None:
     budget, rows = board.budgets[-1], []
     for fitted in board.candidates:
         estimated = fitted.score(budget, "dr")
-        validation = fitted.validation_score(board.ranked_by or "restricted")
         mean_cost = fitted.score(budget, board.common_estimator, "mean_cost").estimate
         few = "tone-near" if estimated.warning or not estimated.exists else ""
         cells = [
-            number_cell(number_text(validation.low) if validation.exists else NOTHING),
+            number_cell(bound_text(fitted, board.ranked_by or "restricted")),
             number_cell(score_text(estimated), tone=few),
             number_cell(score_text(fitted.score(budget, "restricted"))),
             number_cell(amount_text(mean_cost)),
+            *_decision_cells(board, fitted),
             number_cell(support_text(estimated) if estimated.exists else NOTHING, tone=few),
         ]
         rows.append([Cell(fitted.name + (", chosen" if fitted is board.best else "")), *cells])
-    tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", "Effective rows")
-    return html_table(("Policy", "Sorted by: validation, at least", *tested), rows)
+    decisions = ("Decisions cost",) if board.knows_decision_costs else ()
+    tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", *decisions, "Effective rows")
+    sorted_by = "decisions cost at most" if board.knows_decision_costs else "validation, at least"
+    return html_table(("Policy", f"Sorted by: {sorted_by}", *tested), rows)
+
+
+def _decision_cells(board: Leaderboard, fitted: FittedCandidate) -> list[Cell]:
+    if not board.knows_decision_costs:
+        return []
+    return [number_cell(cost_text(fitted.score(board.budgets[-1], board.common_estimator, "decision_cost")))]
 
 
 def subgroup_table(found: Subgroups) -> HtmlTable | None:

@@ -11,12 +11,14 @@ import pandas as pd
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._habits import Habits
 from ascertain.evaluation._as_they_are import predictions_as_they_are
-from ascertain.evaluation._incomplete import METRICS, TooFewRowsError, evaluate_incomplete, rarest_facts
+from ascertain.evaluation._incomplete import TooFewRowsError, evaluate_incomplete, rarest_facts
 from ascertain.evaluation._intervals import intervals
 from ascertain.problem import Table
 from ascertain.restoration import Restorer
 
 METRIC = "auroc"
+# Of net benefit, for two classes; close together where outcomes are rare.
+THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _DRAWS_AND_FUTURES = {"standard": (8, 49_152), "low": (4, 16_384)}  # by effort
 
 Estimator = Literal["dr", "ipw", "restricted"]
@@ -68,7 +70,8 @@ def score(
     """
     draws, futures = _DRAWS_AND_FUTURES[effort]
     even = table if habits is None else habits.evened(advisor.problem, table, seed)
-    restricted = _score_restricted(advisor, even, budgets, seed)
+    thresholds = THRESHOLDS if advisor.problem.n_classes == 2 else ()
+    restricted = _score_restricted(advisor, even, budgets, thresholds, seed)
     if not estimated:
         return restricted
     try:
@@ -83,6 +86,7 @@ def score(
             draws=draws,
             futures=futures,
             seed=seed,
+            thresholds=thresholds,
         )
     except TooFewRowsError:  # too few rows have what the policy asks for, at any of the budgets
         return restricted
@@ -98,16 +102,20 @@ def find_score(scores: pd.DataFrame, budget: float, estimator: str, metric: str 
     return Score(**{each.name: found[each.name].iloc[0] for each in fields(Score)})
 
 
-def _score_restricted(advisor: Advisor, table: Table, budgets: Sequence[float], seed: int) -> pd.DataFrame:
+def _score_restricted(
+    advisor: Advisor, table: Table, budgets: Sequence[float], thresholds: Sequence[float], seed: int
+) -> pd.DataFrame:
     """Score rows as they are, in the columns of `evaluate_incomplete`."""
     n_rows, y = len(table.y), np.asarray(table.y)
     given = advisor.policy, advisor.problem, table, advisor.predictor
-    samples = predictions_as_they_are(jr.key(seed), *given, budgets, protocol=advisor.protocol)
+    samples = predictions_as_they_are(
+        jr.key(seed), *given, budgets, protocol=advisor.protocol, thresholds=thresholds
+    )
     frames = []
     for sample, budget in zip(samples, budgets, strict=True):
         estimate = sample.scores()
         low, high = intervals(sample, estimate, n_rows, level=0.95)
-        frame = pd.DataFrame({"estimate": estimate, "low": low, "high": high}, index=list(METRICS))
+        frame = pd.DataFrame({"estimate": estimate, "low": low, "high": high}, index=list(estimate))
         frames.append(frame.rename_axis("metric").reset_index().assign(budget=float(budget)))
     return pd.concat(frames, ignore_index=True).assign(
         estimator="restricted",

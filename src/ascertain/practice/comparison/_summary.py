@@ -1,10 +1,13 @@
 """The result of a comparison in sentences, for the page and for the terminal."""
 
+import numpy as np
+
 from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import FLOOR, FittedCandidate, Leaderboard
-from ascertain.practice.comparison._scoring import Estimator, Score
+from ascertain.practice.comparison._scoring import METRIC, Estimator, Score
 from ascertain.practice.comparison._subgroups import LEAST_ROWS, Subgroup
+from ascertain.reporting._tables import NOTHING
 from ascertain.reporting._text import counted, joined
 
 _WIDE = 0.1  # an interval of AUROC that does not support a third digit
@@ -89,11 +92,27 @@ def amount_text(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def cost_text(score: Score) -> str:
+    """Write a mean cost with its interval."""
+    if not score.exists:
+        return "too few rows"
+    return f"{amount_text(score.estimate)} ({amount_text(score.low)} to {amount_text(score.high)})"
+
+
+def bound_text(fitted: FittedCandidate, estimator: str) -> str:
+    """Write the end of the interval that candidates are sorted by."""
+    if not fitted.validation_score(estimator).exists:
+        return NOTHING
+    bound = fitted.bound(estimator)
+    return f"{bound:.3f}" if fitted.ranking_metric == METRIC else amount_text(bound)
+
+
 def choice_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     """What was chosen, how, what it reaches, and whether it is better than one panel for all."""
     sentences = [
         *_choice(data, board),
         _result(board),
+        *_decisions(data, board),
         *_few_rows(board),
         *_against_panel(board),
         *_against_random(board),
@@ -114,10 +133,18 @@ def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
         return [f"The {rows} do not allow any comparison, so {best.name}, the first, was taken."]
     validated = best.validation_score(board.ranked_by)
     tested = counted(int(best.test_scores["n_rows"].max()), "test row")
+    budget, estimate = f"at a budget of {data.budget:g}", ESTIMATES[board.ranked_by]
+    reason = (
+        f"its AUROC {budget} is at least {validated.low:.3f} there (lower end of the 95% interval, "
+        f"{estimate}), the highest of all that learn. "
+    )
+    if board.knows_decision_costs:
+        reason = (
+            f"its decisions {budget} cost at most {amount_text(validated.high)} on average there (upper end "
+            f"of the 95% interval, {estimate}), the least of all that learn. "
+        )
     chosen = (
-        f"{best.name} was chosen on {rows}: its AUROC at a budget of {data.budget:g} is at least "
-        f"{validated.low:.3f} there (lower end of the 95% interval, {ESTIMATES[board.ranked_by]}), the "
-        "highest of all that learn. "
+        f"{best.name} was chosen on {rows}: {reason}"
         f"All scores reported here are from other rows: {tested} that were used neither for training nor for "
         "choosing."
     )
@@ -162,6 +189,22 @@ def _result(board: Leaderboard) -> str:
         f"on {found.effective_rows:,.0f} effective rows, {found.rarest_effective_rows:,.0f} of them of class "
         f"{found.rarest_class!r}. Buying nothing gives {score_text(best.score(0.0, 'restricted'))}."
     )
+
+
+def _decisions(data: HeldOut, board: Leaderboard) -> list[str]:
+    """What the decisions of the best candidate cost, beside the same decision for everybody."""
+    if not board.knows_decision_costs:
+        return []
+    estimator, budget = board.best_candidates_estimator, board.budgets[-1]
+    decisions, total = (
+        cost_text(board.best.score(budget, estimator, metric)) for metric in ("decision_cost", "total_cost")
+    )
+    mean = np.asarray(data.problem.decision_costs, np.float64)[np.asarray(data.test.y)].mean(axis=0)
+    return [
+        f"Its decisions cost {decisions} on average on test rows ({ESTIMATES[estimator]}), and {total} "
+        f"together with what is spent. To measure nothing and decide {data.table.classes[mean.argmin()]!r} "
+        f"for everybody, the cheapest such rule, costs {amount_text(float(mean.min()))}."
+    ]
 
 
 def _few_rows(board: Leaderboard) -> list[str]:
