@@ -77,7 +77,7 @@ def _check_page(page: str, table: Path) -> None:
         assert title in page
     for sentence in ("A person decides", "60 to test", "never bought: scan", "Effective rows"):
         assert sentence in page
-    assert page.count("data:image/") == 3
+    assert page.count("data:image/") == 4
     assert "[b]mi" in page
 
 
