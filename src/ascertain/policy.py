@@ -1,10 +1,13 @@
 """Policies, which methods fit: they score every choice from the observed features of a row."""
 
 import abc
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ascertain.problem import Problem
 
 
 class Policy(eqx.Module):
@@ -49,6 +52,16 @@ class Policy(eqx.Module):
         """Return the policy for another budget; by default the same for all."""
         del budget
         return self
+
+
+def at_prices_of(problem: Problem, policy: Policy) -> Policy:
+    """The policy at the prices of a problem; one that holds no problem of its own does not see them."""
+
+    def change(node: Any) -> Any:
+        return node.at_prices_of(problem) if isinstance(node, Problem) else node
+
+    changed: Policy = jax.tree.map(change, policy, is_leaf=lambda node: isinstance(node, Problem))
+    return changed
 
 
 @runtime_checkable

@@ -205,6 +205,16 @@ class Problem(eqx.Module):
         object.__setattr__(changed, "decision_costs", jnp.asarray(checked, jnp.float32))
         return changed
 
+    def at_prices_of(self, other: "Problem") -> "Problem":
+        """The same problem at the prices of another one of the same actions; they are not checked."""
+        prices = (other.costs,) if self.setup_costs is None else (other.costs, other.setup_costs)
+
+        def places(each: Problem) -> tuple[Any, ...]:
+            return (each.costs,) if self.setup_costs is None else (each.costs, each.setup_costs)
+
+        changed: Problem = eqx.tree_at(places, self, prices)
+        return changed
+
     @property
     def known(self) -> Bool[Array, " features"]:
         """Which features are known from the start: those that no action reveals."""

@@ -12,7 +12,7 @@ from ascertain.errors import InputError
 
 BUDGET_TOLERANCE = 1e-6  # relative to max(1, budget)
 _LARGEST_COST = 1e30  # sums of costs stay finite in single precision ...
-_LARGEST_BUDGET = 1e36  # ... and so do sums of costs and a budget
+LARGEST_BUDGET = 1e36  # ... and so do sums of costs and a budget
 
 
 def spending_limit(budget: float) -> float:
@@ -111,7 +111,7 @@ def check_costs(costs: ArrayLike, names: Sequence[str]) -> np.ndarray:
 def check_budget(budget: ArrayLike, costs: np.ndarray) -> float:
     """Return a finite budget that covers at least the cheapest cost."""
     amount = float(check_numbers("budget", budget, ndim=0))
-    if not abs(amount) <= _LARGEST_BUDGET:
+    if not abs(amount) <= LARGEST_BUDGET:
         raise InputError(f"budget must be finite, got {amount}; to buy everything use the sum of the costs")
     if spending_limit(amount) < costs.min():
         raise InputError(f"a budget of {amount:g} buys nothing: the cheapest action costs {costs.min():g}")

@@ -1,12 +1,14 @@
 """The command `consult`: one case at the terminal, with a model that `ascertain fit` has saved."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ Examples:
 `ascertain consult model`
 
 `ascertain consult model --budget 20 --case patient7.json`
+
+`ascertain consult model --cost scan=30 --forbid biopsy`
 """
 )
 def consult(
@@ -29,8 +33,11 @@ def consult(
         typer.Option(help="What may be spent.", min=0, show_default="what the model was fitted for"),
     ] = None,
     case: Annotated[Path | None, typer.Option(help="Continue with a case that was saved.")] = None,
+    cost: options.CaseCosts = None,
+    forbid: options.Forbidden = None,
 ) -> None:
     """Say for one case, step by step, what to measure next and what to predict meanwhile."""
+    from ascertain.estimator._case_prices import check_case_costs
     from ascertain.estimator._classifier import AcquisitionClassifier
     from ascertain.estimator._consultation import Consultation
     from ascertain.estimator._habits import habit_sentences
@@ -41,6 +48,8 @@ def consult(
     for sentence in habit_sentences(advisor.habits):
         console.print(f"[yellow]Note[/] {escape(sentence)}", highlight=False)
     start = Consultation(advisor, budget=budget) if case is None else read_case(advisor, case, budget)
+    costs = check_case_costs(advisor.encoding, {**start.costs, **options.read_case_costs(cost)})
+    start = replace(start, costs=costs, forbid=(*start.forbid, *(forbid or ())))
     session = Session(start, _ask, console, saved=case)
     try:
         end = session.run()

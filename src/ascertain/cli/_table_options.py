@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
+from ascertain.errors import InputError
+
 if TYPE_CHECKING:
     from ascertain.tables._reading import UserTable
 
@@ -36,6 +38,14 @@ Setups = Annotated[
         show_default="the columns setup and setup cost of --costs, if it has them",
     ),
 ]
+CaseCosts = Annotated[
+    list[str] | None,
+    typer.Option(help="What something costs here, if not as in training: NAME=AMOUNT; can be repeated."),
+]
+Forbidden = Annotated[
+    list[str] | None,
+    typer.Option(help="What is out of the question here: a column, panel or set-up; can be repeated."),
+]
 Separator = Annotated[str | None, typer.Option(help="What separates cells.", show_default="found by itself")]
 Markers = Annotated[
     list[str] | None,
@@ -65,6 +75,17 @@ def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) 
 def names_in(text: str) -> list[str]:
     """Read names separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def read_case_costs(given: Sequence[str] | None) -> dict[str, str]:
+    """Read NAME=AMOUNT; a name may have an equals sign of its own."""
+    found = {}
+    for text in given or ():
+        name, mark, amount = text.rpartition("=")
+        if not mark or not name.strip() or not amount.strip():
+            raise InputError(f"--cost takes NAME=AMOUNT, such as scan=30, got {text!r}")
+        found[name.strip()] = amount.strip()
+    return found
 
 
 def read_price_list(

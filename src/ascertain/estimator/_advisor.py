@@ -20,7 +20,7 @@ from ascertain.estimator._ranges import Ranges, unknown_columns
 from ascertain.evaluation._auto import AutoChoice
 from ascertain.methods._registry import State
 from ascertain.missingness._label_signs import LabelSign
-from ascertain.policy import LooksAhead, Policy
+from ascertain.policy import LooksAhead, Policy, at_prices_of
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Problem
 from ascertain.protocol import PAPER, Protocol
@@ -100,8 +100,17 @@ class Advisor:
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
         problem = self.problem.at(budget)
-        other = replace(self, problem=problem, policy=self.policy.at(problem.budget))
-        # A deck of many donors takes long to sort, and is the same for every budget.
+        return self._with(problem=problem, policy=self.policy.at(problem.budget))
+
+    def priced(self, encoding: Encoding) -> "Advisor":
+        """The same advisor at the prices of an encoding that differs in nothing else."""
+        classes = [str(each) for each in self.classes]
+        problem = self.problem.at_prices_of(encoding.problem(None, classes))
+        return self._with(encoding=encoding, problem=problem, policy=at_prices_of(problem, self.policy))
+
+    def _with(self, **changes: Any) -> "Advisor":
+        other = replace(self, **changes)
+        # A deck of many donors takes long to sort, and is the same for every budget and price.
         other.__dict__["_completing"] = self._completing
         return other
 
@@ -130,6 +139,7 @@ class Advisor:
         available: Bool[np.ndarray, "rows features"],
         spent: Float[np.ndarray, " rows"] | None = None,
         closed: Bool[np.ndarray, "rows actions"] | None = None,
+        budget: Float[np.ndarray, " rows"] | None = None,
     ) -> Advice:
         """Recommend what to acquire next for each row, and predict.
 
@@ -144,14 +154,19 @@ class Advisor:
             What was spent on each; by default the cost of the acquired actions.
         closed
             Actions that cannot be taken.
+        budget
+            What may be spent on each, altogether; by default the advisor's budget.
         """
         acquired = self.acquired(available)
         if spent is None:
             spent = self.problem.price_list.total(acquired)
         if closed is None:
             closed = np.zeros_like(acquired)
+        if budget is None:
+            budget = np.full(len(x), self.problem.budget)
         size = 1 if len(x) == 1 else FEW_ROWS if len(x) <= FEW_ROWS else _ROWS_AT_ONCE
-        blocks = _blocks(size, x, available, acquired, np.asarray(spent, np.float32), closed)
+        spent, budget = np.asarray(spent, np.float32), np.asarray(budget, np.float32)
+        blocks = _blocks(size, x, available, acquired, spent, closed, budget)
         found = [_advise(self._parts, *block) for block in blocks]
         advice = Advice(
             *(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True))
@@ -184,7 +199,8 @@ class Advisor:
         acquired = self.acquired(available[None])
         if paid is not None:
             acquired = acquired | paid[None]
-        row = (x[None], available[None], acquired, np.array([spent], np.float32), closed[None])
+        money = np.array([spent, self.problem.budget], np.float32)
+        row = (x[None], available[None], acquired, money[:1], closed[None], money[1:])
         advice, benefits = jax.device_get(_consult(self._parts, *row))
         _numbers(advice[3])
         return Advice(*advice), benefits.astype(np.float64)
@@ -239,13 +255,17 @@ class _Rows(NamedTuple):
     acquired: Bool[Array, "rows actions"]
     spent: Float[Array, " rows"]
     closed: Bool[Array, "rows actions"]
+    budget: Float[Array, " rows"]
 
     @property
     def open(self) -> Bool[Array, "rows actions"]:
         return ~self.acquired & ~self.closed
 
     def legal(self, problem: Problem) -> Bool[Array, "rows actions"]:
-        return problem.affordable(self.acquired, self.spent) & self.open
+        def affordable(budget: Array, acquired: Array, spent: Array) -> Bool[Array, " actions"]:
+            return problem.at(budget).affordable(acquired, spent)
+
+        return jax.vmap(affordable)(self.budget, self.acquired, self.spent) & self.open
 
     def after(self, problem: Problem, action: Int[Array, " rows"], values: Array) -> "_Rows":
         """The rows once an action has revealed its features, which have these values."""
@@ -257,13 +277,15 @@ class _Rows(NamedTuple):
             self.acquired | problem.readable(available),
             self.spent + price,
             self.closed,
+            self.budget,
         )
 
 
 @eqx.filter_jit
-def _advise(parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any) -> Any:
-    now, drawn = _drawn(parts, x, available)
-    return _advice(parts, now, drawn, _Rows(x, available, acquired, spent, closed))
+def _advise(parts: Any, *row: Any) -> Any:
+    rows = _Rows(*row)
+    now, drawn = _drawn(parts, rows.x, rows.available)
+    return _advice(parts, now, drawn, rows)
 
 
 @eqx.filter_jit
@@ -272,10 +294,10 @@ def _benefits(parts: Any, x: Any, available: Any) -> Float[Array, " actions"]:
 
 
 @eqx.filter_jit
-def _consult(parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any) -> Any:
-    now, drawn = _drawn(parts, x, available)
-    advice = _advice(parts, now, drawn, _Rows(x, available, acquired, spent, closed))
-    return advice, _information(parts, drawn, available)
+def _consult(parts: Any, *row: Any) -> Any:
+    rows = _Rows(*row)
+    now, drawn = _drawn(parts, rows.x, rows.available)
+    return _advice(parts, now, drawn, rows), _information(parts, drawn, rows.available)
 
 
 def _advice(
@@ -304,12 +326,15 @@ def _ask(
     if policy.at(problem.budget) is policy:
         return question(policy, *seen)
     # Policies take it that what is acquired was paid for at its price, and nothing else.
-    budgets = problem.budget + (problem.total_cost(rows.acquired) - rows.spent)
+    budgets = rows.budget + (problem.total_cost(rows.acquired) - rows.spent)
 
-    def one(budget: Array, *row: Array) -> Array:
-        return question(policy.at(budget), *(each[None] for each in row))[0]
+    def one(budget: Array, closed: Array, *row: Array) -> Array:
+        # No plan may count on what cannot be taken: it is as if nobody could pay for it.
+        unpayable = eqx.tree_at(lambda p: p.costs, problem, jnp.where(closed, jnp.inf, problem.costs))
+        asked = at_prices_of(unpayable, policy.at(budget))
+        return question(asked, *(each[None] for each in row))[0]
 
-    return jax.vmap(one)(budgets, *seen)
+    return jax.vmap(one)(budgets, rows.closed & ~rows.acquired, *seen)
 
 
 def _scores(policy: Policy, *seen: Array) -> Float[Array, "rows choices"]:

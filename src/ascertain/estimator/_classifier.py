@@ -13,10 +13,11 @@ from sklearn.utils import Tags, _safe_indexing, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from ascertain._core.checks import check_numbers
+from ascertain._core.checks import LARGEST_BUDGET, check_numbers
 from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs, forbidden_actions
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences
@@ -225,7 +226,16 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         predicted: np.ndarray = self.classes_[self._advisor().decide(self.predict_proba(X))]
         return predicted
 
-    def recommend(self, X: Any, spent: Any = None, *, batch: int | None = None) -> pd.DataFrame:  # noqa: N803
+    def recommend(
+        self,
+        X: Any,  # noqa: N803
+        spent: Any = None,
+        *,
+        batch: int | None = None,
+        costs: Any = None,
+        forbid: Any = None,
+        budget: Any = None,
+    ) -> pd.DataFrame:
         """Recommend what to measure next for partly known rows.
 
         Parameters
@@ -235,6 +245,17 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         spent
             What has been spent on each row, or one number for all; by default the cost of the actions
             whose columns are all known in the row.
+        costs
+            Prices of these cases where they are not those of training: a mapping by the name of a column,
+            panel or set-up; the others stay. A policy that was trained for other prices says so in a warning
+            and in the column `note`.
+        forbid
+            What is out of the question in these cases: names of columns, panels or set-ups. A panel with a
+            forbidden column is forbidden.
+        budget
+            What may be spent on each row altogether, or one number for all; by default what the policy was
+            trained for. What was spent already counts: without `spent`, that is the price of all that is
+            on file. With `spent=0`, the budget is what may still be spent.
         batch
             Up to how many actions to order at once, when their results come back together. The set is chosen
             by what the prediction is expected to be worth once all of it is known (greedily, within the
@@ -252,16 +273,20 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             are instead `actions`, a tuple with the most useful first, their `cost`, and `right_after`, the
             expected probability that the prediction is right once they are known.
         """
-        advisor = self._advisor()
+        trained = self._advisor()
+        prices_now = check_case_costs(trained.encoding, costs)
+        advisor = at_prices(trained, prices_now)
         x, available = self._read(X)
-        amounts = _amounts(spent, len(x))
-        advice = advisor.advise(x, available, amounts)
+        amounts, budgets = _amounts("spent", spent, len(x)), _amounts("budget", budget, len(x))
+        acquired = advisor.acquired(available)
+        forbidden = np.broadcast_to(forbidden_actions(trained.encoding, forbid), acquired.shape)
+        advice = advisor.advise(x, available, amounts, forbidden, budgets)
         stops, rows = advice.choice == 0, np.arange(len(x))
         action = np.maximum(advice.choice - 1, 0)
         names = np.array((*advisor.encoding.action_names, None), object)  # -1: none
-        left = ~advisor.acquired(available).all(axis=1)
+        left = ~(acquired | forbidden).all(axis=1)
         why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
-        prices = advisor.problem.price_list.prices(advisor.acquired(available))
+        prices = advisor.problem.price_list.prices(acquired)
         predicted = advisor.decide(advice.probabilities)
         found = pd.DataFrame(
             {
@@ -278,8 +303,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             }
         )
         if batch is not None:
-            closed = np.broadcast_to(stops[:, None], advice.legal.shape)
-            found = _with_sets(found, best_sets(advisor, x, available, amounts, closed, batch), names)
+            closed = forbidden | stops[:, None]
+            sets = best_sets(advisor, x, available, amounts, closed, batch, budgets)
+            found = _with_sets(found, sets, names)
+        notes = case_notes(trained, prices_now, 0.0 if budgets is None else budgets.max(initial=0.0))
+        for note in notes:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        if notes:
+            found["note"] = " ".join(notes)
         return found.set_axis(_index(X, len(x)), axis=0)
 
     def acquire(self, X: Any, budget: float | None = None) -> pd.DataFrame:  # noqa: N803
@@ -556,13 +587,16 @@ def _with_sets(table: pd.DataFrame, sets: BestSets, names: np.ndarray) -> pd.Dat
     return pd.DataFrame(columns | {name: table[name] for name in _WITH_SETS})
 
 
-def _amounts(spent: Any, n_rows: int) -> np.ndarray | None:
-    if spent is None:
+def _amounts(what: str, given: Any, n_rows: int) -> np.ndarray | None:
+    """An amount for each row, from a number for all or a number for each."""
+    if given is None:
         return None
-    amounts = np.broadcast_to(check_numbers("spent", spent, ndim=np.ndim(spent)), (n_rows,))
-    if not (np.isfinite(amounts) & (amounts >= 0)).all():
-        raise InputError("spent must not be negative, infinite or NaN")
-    return amounts
+    amounts = check_numbers(what, given, ndim=np.ndim(given))
+    if amounts.shape not in ((), (n_rows,)):
+        raise InputError(f"{what} must be a number, or {n_rows} of them, one for each row")
+    if not ((amounts >= 0) & (amounts <= LARGEST_BUDGET)).all():
+        raise InputError(f"{what} must not be negative, infinite or NaN")
+    return np.broadcast_to(amounts, (n_rows,))
 
 
 def _steps(

@@ -4,21 +4,21 @@ A `Consultation` does not change: each step returns another one, so that a step 
 written as plain data, which a page or a file can hold.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_serializer
 
-from ascertain._core.checks import spending_limit
+from ascertain._core.checks import LARGEST_BUDGET, spending_limit
 from ascertain._core.frames import value_name
 from ascertain._core.json import Strict, first_finding
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advice, Advisor
-from ascertain.tables._columns import LARGEST
-from ascertain.tables._encoding import Action
+from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs, forbidden_actions
+from ascertain.tables._encoding import Action, Encoding
 
 Value = float | bool | str
 MOST_STEPS = 10_000  # in a file; more must be a mistake
@@ -44,6 +44,12 @@ class Option:
     benefit: float  # expected information about the class, in bits
     affordable: bool
     skipped: bool
+    forbidden: bool
+
+    @property
+    def open(self) -> bool:
+        """Whether it can be taken."""
+        return not (self.skipped or self.forbidden)
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class Answer:
     spent: float
     budget: float
     outside: tuple[str, ...]  # columns with a value that training did not have
+    notes: tuple[str, ...] = ()  # where the case is not what the policy was trained for
 
     @property
     def left(self) -> float:
@@ -83,6 +90,16 @@ class Consultation:
     advisor: Advisor
     entries: tuple[Entry, ...] = ()
     budget: float | None = None  # None: the one that the policy was trained for
+    costs: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of actions and set-ups, where not as in training
+    forbid: tuple[str, ...] = ()  # actions, columns or set-ups that are out of the question in this case
+
+    def __post_init__(self) -> None:
+        """Check prices and forbidden actions."""
+        object.__setattr__(self, "costs", check_case_costs(self.advisor.encoding, self.costs))
+        object.__setattr__(self, "forbid", tuple(dict.fromkeys(map(str, self.forbid))))
+        forbidden_actions(self.advisor.encoding, self.forbid)
 
     @property
     def values(self) -> dict[str, Value]:
@@ -131,20 +148,23 @@ class Consultation:
 
     def answer(self) -> Answer:
         """What to measure next, and what to predict."""
-        encoding = self.advisor.encoding
+        advisor = at_prices(self.advisor, self.costs)
+        encoding = advisor.encoding
         x, available = encoding.transform(self._row())
         names = {action.name for action in self.taken}
         taken = np.array([name in names for name in encoding.action_names])
-        closed = taken | np.array([name in self.skipped for name in encoding.action_names])
+        skipped = np.array([name in self.skipped for name in encoding.action_names])
+        closed = taken | skipped | forbidden_actions(encoding, self.forbid)
         spent = float(encoding.price_list.total(taken))
-        advisor = self.advisor if self.budget is None else self.advisor.at(self.budget)
+        if self.budget is not None:
+            advisor = advisor.at(self.budget)
         advice, benefits = advisor.consult(x[0], available[0], spent, closed, taken)
         budget = float(advisor.problem.budget)
-        options = self._options(advice, benefits, taken, spending_limit(budget) - spent)
+        options = self._options(encoding, advice, benefits, taken, spending_limit(budget) - spent)
         choice = int(advice.choice[0])
         why = None
         if choice == 0:
-            open_now = any(not option.skipped for option in options)
+            open_now = any(option.open for option in options)
             why = "nothing left" if not open_now else "policy" if advice.legal[0].any() else "budget"
         classes, probabilities = self._classes, advice.probabilities[0].astype(float)
         ranges = zip(advice.low[0].astype(float).tolist(), advice.high[0].astype(float).tolist(), strict=True)
@@ -159,6 +179,7 @@ class Consultation:
             spent=spent,
             budget=budget,
             outside=tuple(column for column, value in self.values.items() if encoding.outside(column, value)),
+            notes=case_notes(self.advisor, self.costs, budget),
         )
 
     def course(self) -> tuple[dict[str, float], ...]:
@@ -168,9 +189,16 @@ class Consultation:
         probabilities = self.advisor.track(*self.advisor.encoding.transform(rows))
         return tuple(dict(zip(self._classes, row, strict=True)) for row in probabilities.tolist())
 
+    @property
+    def case(self) -> "Case":
+        """The case, apart from the model."""
+        return Case(
+            budget=self.budget, entries=list(self.entries), costs=dict(self.costs), forbid=list(self.forbid)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The case as plain data."""
-        return {"budget": self.budget, "entries": [entry.model_dump(mode="json") for entry in self.entries]}
+        return self.case.model_dump(mode="json")
 
     @classmethod
     def from_json(cls, advisor: Advisor, content: object) -> "Consultation":
@@ -179,7 +207,7 @@ class Consultation:
             case = Case.model_validate(content)
         except ValidationError as error:
             raise InputError(f"the case cannot be used: {first_finding(error)}") from error
-        found = cls(advisor, budget=case.budget)
+        found = cls(advisor, budget=case.budget, costs=case.costs, forbid=tuple(case.forbid))
         for entry in case.entries:
             if entry.skipped is not None:
                 found = found.skip(entry.skipped)
@@ -188,13 +216,14 @@ class Consultation:
 
     def _options(
         self,
+        encoding: Encoding,
         advice: Advice,
         benefits: Float[np.ndarray, " actions"],
         taken: Bool[np.ndarray, " actions"],
         left: float,
     ) -> list[Option]:
         """The actions that were not taken, the best first."""
-        encoding = self.advisor.encoding
+        forbidden = forbidden_actions(encoding, self.forbid)
         prices, setups = encoding.price_list.prices(taken), encoding.price_list.setups(taken)
         paid = {column for place in np.flatnonzero(taken) for column in encoding.actions[place].columns}
         unpaid = [each for each in encoding.setups if not paid & {*each.columns}]
@@ -209,11 +238,12 @@ class Consultation:
                 benefit=max(float(benefits[place]), 0.0),
                 affordable=bool(prices[place] <= left),
                 skipped=action.name in self.skipped,
+                forbidden=bool(forbidden[place]),
             )
             for place, action in enumerate(encoding.actions)
             if not taken[place]
         ]
-        return sorted(options, key=lambda option: (option.skipped, not option.affordable, -option.score))
+        return sorted(options, key=lambda option: (not option.open, not option.affordable, -option.score))
 
     def _ahead(self, advice: Advice) -> Ahead | None:
         choice, then = int(advice.choice[0]), int(advice.then[0])
@@ -239,7 +269,21 @@ class Consultation:
 
 
 class Case(Strict):
-    """A case as a file or a request holds it: the budget, and the steps so far."""
+    """A case as a file or a request holds it: the steps so far, the budget, and this case's prices."""
 
-    budget: float | None = Field(default=None, ge=0, le=LARGEST)
+    budget: float | None = Field(default=None, ge=0, le=LARGEST_BUDGET)
     entries: list[Entry] = Field(default_factory=list, max_length=MOST_STEPS)
+    costs: dict[str, float] = Field(
+        default_factory=dict, description="prices that are not those of training, by action or set-up"
+    )
+    forbid: list[str] = Field(
+        default_factory=list,
+        max_length=MOST_STEPS,
+        description="actions, columns or set-ups that are out of the question",
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_short_as_it_can_be(self, serialise: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        """Leave out prices and forbidden actions where there are none."""
+        content = serialise(self)
+        return {name: each for name, each in content.items() if each or name not in ("costs", "forbid")}

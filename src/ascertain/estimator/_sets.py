@@ -45,6 +45,7 @@ def best_sets(
     spent: Float[np.ndarray, " rows"] | None,
     closed: Bool[np.ndarray, "rows actions"],
     size: int,
+    budget: Float[np.ndarray, " rows"] | None = None,
 ) -> BestSets:
     """Choose for each row up to `size` actions that are best known together, within its budget.
 
@@ -60,23 +61,26 @@ def best_sets(
         Actions that cannot be taken.
     size
         The most actions.
+    budget
+        What may be spent on each row, altogether; by default the advisor's budget.
     """
     check_count("batch", size, least=1)
     size, acquired = min(size, advisor.problem.n_actions), advisor.acquired(available)
     if spent is None:
         spent = np.asarray(advisor.problem.total_cost(jnp.asarray(acquired)))
-    given = (x, available, acquired, np.asarray(spent, np.float32), closed)
+    if budget is None:
+        budget = np.full(len(x), advisor.problem.budget)
+    spent, budget = np.asarray(spent, np.float32), np.asarray(budget, np.float32)
+    given = (x, available, acquired, spent, closed, budget)
     at_once = 1 if len(x) == 1 else _ROWS_AT_ONCE
     found = [_best_sets(advisor._parts, *block, size=size) for block in _blocks(at_once, *given)]
     return BestSets(*(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True)))
 
 
 @eqx.filter_jit
-def _best_sets(
-    parts: Any, x: Any, available: Any, acquired: Any, spent: Any, closed: Any, *, size: int
-) -> Any:
-    rows = _Rows(x, available, acquired, spent, closed)
-    _, drawn = _drawn(parts, x, available, seed=1, draws=DRAWS)
+def _best_sets(parts: Any, *row: Any, size: int) -> Any:
+    rows = _Rows(*row)
+    _, drawn = _drawn(parts, rows.x, rows.available, seed=1, draws=DRAWS)
     drawn = jax.vmap(lambda each: _nearest(parts.discrete, each))(drawn)
     by_value, by_price = (_greedy(parts, drawn, rows, size, per_price) for per_price in (False, True))
     return _chosen_by(by_price[2] > by_value[2], by_price, by_value)

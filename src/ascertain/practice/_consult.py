@@ -6,17 +6,21 @@ A `Session` reads lines and prints answers; the caller decides where lines come 
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ascertain._core.checks import LARGEST_BUDGET
 from ascertain._core.files import replacing
 from ascertain._core.frames import value_name
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._case_prices import check_case_costs, stated_prices
 from ascertain.estimator._consultation import Ahead, Answer, Consultation, Option, Value
+from ascertain.tables._amounts import read_amounts
 from ascertain.tables._columns import Column
 
 Ask = Callable[[str], str]  # returns the line that answers a prompt; EOFError at the end of all lines
@@ -27,6 +31,8 @@ _HELP = (
     ("name=value", "the result of something else; also name: value"),
     ("skip, skip NAME", "it cannot be measured now"),
     ("undo", "take the last step back"),
+    ("price NAME AMOUNT", "what something costs in this case; without an amount: as in training"),
+    ("budget AMOUNT", "what may be spent on this case"),
     ("list", "everything that can be measured"),
     ("save FILE", "keep the case, to continue with --case FILE"),
     ("stop", "end with the prediction"),
@@ -48,7 +54,7 @@ def read_case(advisor: Advisor, path: Path, budget: float | None) -> Consultatio
         raise InputError(f"{path} is not a saved case: {error}") from error
     except InputError as error:
         raise InputError(f"{path} cannot be used with this model: {error}") from error
-    return case if budget is None else Consultation(advisor, case.entries, budget)
+    return case if budget is None else replace(case, budget=budget)
 
 
 class Session:
@@ -65,7 +71,7 @@ class Session:
     @property
     def unsaved(self) -> bool:
         """Whether anything was entered since the case was saved."""
-        return self.case.entries != self._last_saved.entries
+        return self.case.case != self._last_saved.case
 
     def run(self) -> Consultation:
         """Ask and answer until the user stops; an `EOFError` or an interruption is the caller's to catch."""
@@ -112,6 +118,11 @@ class Session:
                 self.case = self.case.skip(option.action)
             case "skip":
                 raise InputError("nothing is recommended that could be skipped; name an action: skip NAME")
+            case "price" if rest:
+                self.case = _with_price(self.case, rest)
+            case "budget" if rest:
+                amount = read_amounts({"the budget": rest})["the budget"]
+                self.case = replace(self.case, budget=min(amount, LARGEST_BUDGET))
             case "save":
                 self._save(rest)
             case _:
@@ -224,10 +235,14 @@ class Session:
             facts["Skipped"] = escape(", ".join(self.case.skipped))
         if answer.outside:
             facts["Unusual"] = f"[yellow]{escape(', '.join(answer.outside))}[/] (not met in training)"
+        if forbidden := [option.action for option in answer.options if option.forbidden]:
+            facts["Forbidden"] = escape(", ".join(forbidden))
         facts["Prediction"] = prediction_text(answer)
         facts["Budget"] = f"{answer.left:g} left of {answer.budget:g}; {answer.spent:g} spent"
         self._print("")
         self._print_grid((f"[dim]{label}[/]", text) for label, text in facts.items())
+        for note in answer.notes:
+            self._print(f"[yellow]{escape(note)}[/]")
         option = _recommended(answer)
         if option is None:
             reason = _WHY[answer.why or "policy"]
@@ -242,7 +257,7 @@ class Session:
         )
         if answer.ahead is not None:
             self._print(ahead_text(answer.ahead, answer.budget))
-        others = [each for each in answer.options if each.affordable and not each.skipped and each != option]
+        others = [each for each in answer.options if each.affordable and each.open and each != option]
         if others:
             shown = ", ".join(f"{each.action} ({cost_text(each)})" for each in others[:_RUNNERS_UP])
             more = f" and {len(others) - _RUNNERS_UP} more" if len(others) > _RUNNERS_UP else ""
@@ -251,7 +266,8 @@ class Session:
     def _show_options(self, answer: Answer) -> None:
         printed = Table("action", "cost", "expected to tell", "", box=None, padding=(0, 2, 0, 0))
         for option in answer.options:
-            note = "skipped" if option.skipped else "" if option.affordable else "over the budget"
+            closed = "forbidden" if option.forbidden else "skipped" if option.skipped else ""
+            note = closed or ("" if option.affordable else "over the budget")
             printed.add_row(
                 escape(option.action), escape(cost_text(option)), f"{option.benefit:.3f} bits", note
             )
@@ -317,6 +333,25 @@ def _assignment(line: str, columns: list[str]) -> tuple[str, str] | None:
         if line[: len(column)].casefold() == column.casefold() and rest[:1] in ("=", ":"):
             return column, rest[1:].strip()
     return None
+
+
+def _with_price(case: Consultation, text: str) -> Consultation:
+    """Read `name amount` or `name=amount`; a name alone takes back what was said of its price."""
+    names = list(stated_prices(case.advisor.encoding))
+    named = _assignment(text, names)
+    for name in sorted(names, key=len, reverse=True) if named is None else ():
+        if text.casefold() == name.casefold() or text.casefold().startswith(f"{name.casefold()} "):
+            named = name, text[len(name) :].strip()
+            break
+    if named is None:
+        raise InputError(
+            f"{text!r} does not begin with something that can be bought; type: price NAME AMOUNT"
+        )
+    name, amount = named
+    others = {each: cost for each, cost in case.costs.items() if each != name}
+    if not amount:
+        return replace(case, costs=others)
+    return replace(case, costs=check_case_costs(case.advisor.encoding, others | {name: amount}))
 
 
 def _match_name(name: str, names: tuple[str, ...]) -> str:

@@ -76,6 +76,11 @@ def _schemas(model: ModelReply) -> dict[str, Any]:
         "additionalProperties": False,
         "description": "values that were entered together, by column",
     }
+    case = schemas["Case"]["properties"]
+    setups, columns = [each.name for each in model.setups], [column.name for column in model.columns]
+    case["costs"]["propertyNames"] = {"enum": [*actions, *setups]}
+    case["costs"]["additionalProperties"] |= {"minimum": 0}
+    case["forbid"]["items"] |= {"enum": [*dict.fromkeys([*actions, *columns, *setups])]}
     entry["skipped"] |= {"enum": [*actions, None], "description": "an action that cannot be taken now"}
     schemas["OptionReply"]["properties"]["action"]["enum"] = actions
     for action in (answer["recommended"], schemas["AheadReply"]["properties"]["then"]):

@@ -85,6 +85,7 @@ class OptionReply(Reply):
     benefit: Amount = Field(description="information that it is expected to give about the class, in bits")
     affordable: bool
     skipped: bool
+    forbidden: bool
 
 
 class AheadReply(Reply):
@@ -115,6 +116,7 @@ class AnswerReply(Reply):
     budget: Amount
     left: Amount
     outside: tuple[str, ...] = Field(description="columns whose value is outside the training range")
+    notes: tuple[str, ...] = Field(description="where the case is not what the policy was trained for")
     course: tuple[dict[str, Share], ...] = Field(
         description="the probabilities at the start and after each step"
     )
@@ -150,6 +152,5 @@ def describe(advisor: Advisor, about: About) -> ModelReply:
 def answer_case(consultation: Consultation) -> AnswerReply:
     """Answer a case."""
     answer = consultation.answer()
-    case = Case(budget=consultation.budget, entries=list(consultation.entries))
-    more = {"left": answer.left, "course": consultation.course(), "case": case}
+    more = {"left": answer.left, "course": consultation.course(), "case": consultation.case}
     return AnswerReply.model_validate(vars(answer) | more)

@@ -75,7 +75,7 @@
   }
   const asText = (value) => (value === true ? "yes" : value === false ? "no" : String(value));
 
-  const setupsOf = (action) => model.setups.filter((setup) => setup.columns.some((name) => action.columns.includes(name)));
+  const setupsOf = (action) => model.setups.filter((each) => each.columns.some((name) => action.columns.includes(name)));
 
   // Fields
 
@@ -157,21 +157,39 @@
     event.preventDefault();
     const values = readForm(event.target);
     if (values === null) return;
-    let budget = answer.case.budget;
+    const wanted = { ...answer.case, entries: [...entries()] };
     if (event.target.id === "more-form") {
-      const input = byId("more-budget");
-      if (input.validity.badInput) {
-        input.focus();
-        showError("The budget takes a number.");
+      const amounts = [...event.target.querySelectorAll("#more-budget, [data-price]")];
+      const wrong = amounts.find((input) => input.validity.badInput);
+      if (wrong) {
+        wrong.focus();
+        showError("A budget or price takes a number.");
         return;
       }
-      budget = input.value === "" || input.valueAsNumber === model.budget ? null : input.valueAsNumber;
+      const input = byId("more-budget");
+      wanted.budget = input.value === "" || input.valueAsNumber === model.budget ? null : input.valueAsNumber;
+      readPrices(event.target, wanted);
     }
-    if (Object.keys(values).length === 0 && budget === answer.case.budget) {
+    if (Object.keys(values).length) wanted.entries.push({ values });
+    else if (JSON.stringify(wanted) === JSON.stringify(answer.case)) {
       showError("Fill in a field first.");
       return;
     }
-    consult({ budget, entries: [...entries(), { values }] }, focusAdvice);
+    consult(wanted, focusAdvice);
+  }
+
+  /** Take this case's prices and forbidden measurements from the form, where they are not those of training. */
+  function readPrices(form, wanted) {
+    const costs = Object.create(null); // a column may be called __proto__
+    for (const input of form.querySelectorAll("[data-price]")) {
+      const usual = priceList().find((each) => each.name === input.dataset.price).cost;
+      if (input.value !== "" && input.valueAsNumber !== usual) costs[input.dataset.price] = input.valueAsNumber;
+    }
+    const forbid = [...form.querySelectorAll("[data-forbid]:checked")].map((input) => input.dataset.forbid);
+    delete wanted.costs;
+    delete wanted.forbid;
+    if (Object.keys(costs).length) wanted.costs = costs;
+    if (forbid.length) wanted.forbid = forbid;
   }
 
   function skip(action) {
@@ -192,6 +210,7 @@
     byId("left").textContent = amount(answer.left);
     byId("budget").textContent = amount(answer.budget);
     showAdvice();
+    byId("notes").replaceChildren(...answer.notes.map((note) => make("p", note, "flag")));
     showPrediction();
     showOptions();
     showPath();
@@ -285,14 +304,15 @@
       const row = make("tr", undefined, option.action === answer.recommended ? "best" : "");
       const head = make("th", option.action);
       head.scope = "row";
-      const state = option.skipped ? "skipped" : !option.affordable ? "over budget" : "";
+      const closed = option.forbidden ? "not possible" : option.skipped ? "skipped" : "";
+      const state = closed || (option.affordable ? "" : "over budget");
       if (state) head.append(" ", make("span", state, "tag"));
       row.classList.toggle("closed", state !== "");
       row.append(head, make("td", option.score === null ? "–" : option.score.toFixed(2), "score"));
       row.append(measured(option, "benefit", benefit, (each) => each.benefit.toFixed(3)));
       row.append(measured(option, "cost", cost, costOf));
       const cell = make("td", undefined, "no-print");
-      if (!option.skipped) {
+      if (!closed) {
         const button = make("button", "Skip", "small");
         button.type = "button";
         button.setAttribute("aria-label", `Skip ${option.action}`);
@@ -316,7 +336,7 @@
       Object.entries(entry.values).forEach(([name, value], at) => {
         const action = model.actions.find((each) => each.columns.includes(name));
         for (const each of action ? [action, ...setupsOf(action)] : []) {
-          if (!paid.has(each.name)) cost += each.cost;
+          if (!paid.has(each.name)) cost += priceNow(each);
           paid.add(each.name);
         }
         step.append(at ? ", " : "", name, " ", make("strong", asText(value)));
@@ -344,7 +364,7 @@
       ...panels.map((panel) => [panelTitle(panel), open(panel.columns)]),
     ];
     const boxes = groups.filter(([, listed]) => listed.length).map(([title, listed]) => group(title, listed));
-    byId("more-form").replaceChildren(...boxes, budgetField(), make("button", "Enter", "main"));
+    byId("more-form").replaceChildren(...boxes, budgetField(), pricesBox(), make("button", "Enter", "main"));
   }
 
   function panelTitle(panel) {
@@ -363,6 +383,42 @@
     input.value = String(answer.case.budget ?? model.budget);
     wrap.append(label, input, make("span", `${amount(model.budget)} in training`, "hint"));
     return wrap;
+  }
+
+  const priceList = () => [...model.actions, ...model.setups];
+  const priceNow = ({ name, cost }) => (Object.hasOwn(answer.case.costs ?? {}, name) ? answer.case.costs[name] : cost);
+
+  /** This case's prices, and what is out of the question in it. */
+  function pricesBox() {
+    const box = make("details", undefined, "prices");
+    const forbid = answer.case.forbid ?? [];
+    box.open = Boolean(answer.case.costs) || forbid.length > 0;
+    const list = make("table");
+    const rows = priceList().map((each, at) => {
+      const row = make("tr");
+      const head = make("th");
+      const label = make("label", model.setups.includes(each) ? `${each.name} (set-up)` : each.name);
+      const input = make("input");
+      label.htmlFor = input.id = `price-${at}`;
+      head.scope = "row";
+      head.append(label);
+      Object.assign(input, { type: "number", min: 0, step: "any", value: String(priceNow(each)) });
+      input.dataset.price = each.name;
+      const out = make("input");
+      const outLabel = make("label", "not possible");
+      outLabel.htmlFor = out.id = `forbid-${at}`;
+      Object.assign(out, { type: "checkbox", checked: forbid.includes(each.name) });
+      out.dataset.forbid = each.name;
+      out.setAttribute("aria-label", `${each.name}: not possible`);
+      const [price, possible] = [make("td"), make("td")];
+      price.append(input);
+      possible.append(out, outLabel);
+      row.append(head, price, possible);
+      return row;
+    });
+    list.append(...rows);
+    box.append(make("summary", "Prices and measurements of this case"), list);
+    return box;
   }
 
   function showModel() {
