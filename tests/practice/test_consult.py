@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -232,3 +233,37 @@ def test_files_that_are_no_case_of_this_model_are_refused(content: str, message:
         read_case(advisor(), file, None)
     with pytest.raises(InputError, match="there is no file"):
         read_case(advisor(), tmp_path / "nowhere.json", None)
+
+
+def test_this_cases_prices_and_budget_can_be_typed() -> None:
+    end, terminal = typed("", "", "price ecg 4,50 EUR", "price blood=9", "budget 20", "list")
+    assert end.costs == {"ecg": 4.5, "blood": 9.0}
+    assert end.budget == 20
+    assert "trained for other prices (ecg 4.5 instead of 2, blood 9 instead of 3)" in terminal.shown
+    assert "20 left of 20; 0 spent" in terminal.shown
+    assert f"trained for a budget of {BUDGET:g}, and has not learned" in terminal.shown
+    back, _ = typed("", "", "price ecg", "price blood", case=end)
+    assert back.costs == {}
+
+
+def test_a_price_of_nothing_is_refused() -> None:
+    end, terminal = typed("", "", "price nothing 3", "price ecg x", "price ecg -1", "budget x")
+    assert (end.costs, end.budget) == ({}, None)
+    assert "does not begin with what can be bought" in terminal.shown
+    assert "the cost of 'ecg' is 'x', no number" in terminal.shown
+    assert "the budget is 'x', no number" in terminal.shown
+
+
+def test_forbidden_actions_are_listed_as_such() -> None:
+    _, terminal = typed("", "", "list", case=Consultation(advisor(), forbid=("tibc",)))
+    assert re.search("Forbidden +blood", terminal.shown)
+    assert re.search("blood .* forbidden", terminal.shown)
+
+
+def test_prices_are_saved_with_the_case(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    end, terminal = typed("", "", "price ecg 4", f"save {path}", "price ecg 5")
+    assert terminal.session.unsaved
+    again = read_case(advisor(), path, budget=3)
+    assert (again.costs, again.budget) == ({"ecg": 4.0}, 3)
+    assert end.costs == {"ecg": 5.0}

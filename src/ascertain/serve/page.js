@@ -396,12 +396,10 @@
     const list = make("table");
     const rows = priceList().map((each, at) => {
       const row = make("tr");
-      const head = make("th");
-      const label = make("label", model.setups.includes(each) ? `${each.name} (set-up)` : each.name);
+      const head = make("th", model.setups.includes(each) ? `${each.name} (set-up)` : each.name);
       const input = make("input");
-      label.htmlFor = input.id = `price-${at}`;
       head.scope = "row";
-      head.append(label);
+      input.setAttribute("aria-label", `Price of ${each.name}`);
       Object.assign(input, { type: "number", min: 0, step: "any", value: String(priceNow(each)) });
       input.dataset.price = each.name;
       const out = make("input");
