@@ -345,7 +345,7 @@ def _with_price(case: Consultation, text: str) -> Consultation:
             break
     if named is None:
         raise InputError(
-            f"{text!r} does not begin with something that can be bought; type: price NAME AMOUNT"
+            f"{text!r} does not begin with what can be bought; type: price NAME AMOUNT"
         )
     name, amount = named
     others = {each: cost for each, cost in case.costs.items() if each != name}
