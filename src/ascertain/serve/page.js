@@ -218,7 +218,9 @@
     byId("start-form").replaceChildren(fields(asked, "start"), make("button", "Enter", "main"));
     byId("start").hidden = asked.length === 0;
     showMore(values);
-    byId("undo").disabled = byId("export").disabled = byId("restart").disabled = entries().length === 0;
+    byId("undo").disabled = entries().length === 0;
+    const untouched = Object.values(answer.case).every((each) => each === null || each.length === 0);
+    byId("export").disabled = byId("restart").disabled = untouched;
   }
 
   function showAdvice() {
@@ -394,7 +396,9 @@
     const forbid = answer.case.forbid ?? [];
     box.open = Boolean(answer.case.costs) || forbid.length > 0;
     const list = make("table");
-    const rows = priceList().map((each, at) => {
+    const titles = make("tr");
+    titles.append(...["", "Price", "Not possible"].map((title) => make(title ? "th" : "td", title)));
+    const rows = priceList().map((each) => {
       const row = make("tr");
       const head = make("th", model.setups.includes(each) ? `${each.name} (set-up)` : each.name);
       const input = make("input");
@@ -403,18 +407,16 @@
       Object.assign(input, { type: "number", min: 0, step: "any", value: String(priceNow(each)) });
       input.dataset.price = each.name;
       const out = make("input");
-      const outLabel = make("label", "not possible");
-      outLabel.htmlFor = out.id = `forbid-${at}`;
       Object.assign(out, { type: "checkbox", checked: forbid.includes(each.name) });
       out.dataset.forbid = each.name;
       out.setAttribute("aria-label", `${each.name}: not possible`);
       const [price, possible] = [make("td"), make("td")];
       price.append(input);
-      possible.append(out, outLabel);
+      possible.append(out);
       row.append(head, price, possible);
       return row;
     });
-    list.append(...rows);
+    list.append(titles, ...rows);
     box.append(make("summary", "Prices and measurements of this case"), list);
     return box;
   }
