@@ -344,9 +344,7 @@ def _with_price(case: Consultation, text: str) -> Consultation:
             named = name, text[len(name) :].strip()
             break
     if named is None:
-        raise InputError(
-            f"{text!r} does not begin with what can be bought; type: price NAME AMOUNT"
-        )
+        raise InputError(f"{text!r} does not begin with what can be bought; type: price NAME AMOUNT")
     name, amount = named
     others = {each: cost for each, cost in case.costs.items() if each != name}
     if not amount:
