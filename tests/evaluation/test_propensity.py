@@ -118,3 +118,20 @@ def test_values_that_are_not_known_are_not_looked_at() -> None:
     y = rng.integers(0, 2, n)
     found = [propensities(Choices(action, available, each, seen, seen, y, fold)) for each in (x, other)]
     assert (found[0] == found[1]).all()
+
+
+def test_of_many_features_those_that_are_observed_most_often_are_used() -> None:
+    rng = np.random.default_rng(4)
+    n, d = 3000, 30
+    observed = rng.random((n, d)) < 0.3
+    observed[:, [3, 21]] = True
+    x = rng.normal(size=(n, d))
+    available = rng.random(n) < expit(x[:, 3] - x[:, 21])
+    fold = assign_folds(n, 0)
+    choices = Choices(
+        np.zeros(n, int), available, x, observed, np.zeros((n, d), bool), rng.integers(0, 2, n), fold
+    )
+    found = propensities(choices)
+    truth = expit(x[:, 3] - x[:, 21])
+    # Sixteen values, two of which matter: a root mean squared error of sqrt(17 / 3,000) in logits, or 0.02.
+    assert np.sqrt(np.mean((found - truth) ** 2)) < 0.04

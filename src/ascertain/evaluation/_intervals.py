@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from ascertain._core.threads import one_thread
 from ascertain.evaluation._influence import influences
 from ascertain.metrics import rankings_from_sums, scores_from_sums, sum_once, weighted_sum
 
@@ -109,7 +110,8 @@ def intervals(
         How often the interval should hold the truth.
     """
     moved = influences(predictions, scores, n_rows)
-    values = _unexplained(np.stack(list(moved.values()), axis=1), residuals)
+    with one_thread():
+        values = _unexplained(np.stack(list(moved.values()), axis=1), residuals)
     error = dict(zip(moved, np.sqrt(np.square(values).sum(axis=0)).tolist(), strict=True))
     effective = predictions.effective_rows(predictions.probabilities.shape[1])
     present = effective[effective > 0]

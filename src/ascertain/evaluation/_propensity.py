@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
+from ascertain._core.threads import one_thread
 from ascertain.problem import Problem, Table
 
 FOLDS = 5
 _PENALTIES = (100.0, 10.0, 1.0)  # L2, on standardised covariates; each fit starts at the one before
+_MOST_FEATURES = 16  # of which values and indicators are covariates: time grows with their square
 _LEAST_PER_OUTCOME = 5  # rows; with fewer, only a rate is fitted
 _NEWTON_STEPS = 30
 _LARGEST_STEP = 4.0  # in logits, so that Newton's method does not overshoot
@@ -46,10 +48,11 @@ def propensities(choices: Choices) -> Float[np.ndarray, " choices"]:
     row lacks has probability 1.
     """
     found = np.ones(len(choices.action))
-    for action in np.unique(choices.action[~choices.available]):
-        here = choices.action == action
-        part = Choices(*(each[here] for each in choices))
-        found[here] = cross_fit(_covariates(part), part.available, part.fold)
+    with one_thread():
+        for action in np.unique(choices.action[~choices.available]):
+            here = choices.action == action
+            part = Choices(*(each[here] for each in choices))
+            found[here] = cross_fit(_covariates(part), part.available, part.fold)
     return found
 
 
@@ -59,8 +62,8 @@ def availability_weights(
     """1 / P(a row has an action), given the rest of the row, for each row and action.
 
     These are weights for `restoration.score_restorer`. Each action has its own cross-fitted logistic
-    regression on the row's other values, on which other actions it has, and on its class. Some thousand rows
-    are enough, and take seconds; the time grows with the rows and with the third power of the columns.
+    regression on the row's other values, on which other actions it has (the 16 that are there most often),
+    and on its class. Some thousand rows are enough, and take seconds.
 
     Parameters
     ----------
@@ -157,17 +160,27 @@ def fit_logistic(
 
 
 def _covariates(choices: Choices) -> Float[np.ndarray, "choices covariates"]:
-    """Standardise observed values (0 where not observed) and indicators of acquisitions and classes."""
-    seen = choices.observed.any(axis=0)
+    """Standardise observed values (0 where not observed) and indicators of acquisitions and classes.
+
+    Of many features and actions, those that were observed most often are used.
+    """
+    seen = _most_often(choices.observed)
     observed, x = choices.observed[:, seen].astype(float), choices.x[:, seen]
     count = np.maximum(observed.sum(axis=0), 1)
     centred = observed * (x - (observed * x).sum(axis=0) / count)
     values = centred / _nonzero(np.sqrt((centred**2).sum(axis=0) / count))
     of_class = choices.y[:, None] == np.unique(choices.y)[1:]
-    indicators = np.concatenate([choices.acquired, of_class], axis=1)
+    acquired = choices.acquired[:, _most_often(choices.acquired)]
+    indicators = np.concatenate([acquired, of_class], axis=1)
     indicators = indicators - indicators.mean(axis=0)
     both = np.concatenate([values, indicators / _nonzero(indicators.std(axis=0))], axis=1)
     return both[:, np.ptp(both, axis=0) > _TOLERANCE]
+
+
+def _most_often(observed: Bool[np.ndarray, "choices columns"]) -> Int[np.ndarray, " some"]:
+    """The columns that are observed at all, and not more than the most frequent ones."""
+    count = observed.sum(axis=0)
+    return np.sort(np.argsort(-count, kind="stable")[: min(_MOST_FEATURES, int((count > 0).sum()))])
 
 
 def _nonzero(deviation: Float[np.ndarray, " columns"]) -> Float[np.ndarray, " columns"]:

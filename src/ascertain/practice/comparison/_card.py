@@ -3,6 +3,7 @@
 import numpy as np
 
 from ascertain import methods
+from ascertain.estimator._habits import habit_sentences
 from ascertain.practice._formatting import html_table, number_cell, share_cell
 from ascertain.practice.comparison._leaderboard import check_candidates
 from ascertain.practice.comparison._report import (
@@ -39,6 +40,8 @@ def render_card(report: FitReport) -> str:
         parts.append(f"Test rows, {ESTIMATES[each.estimator]}; 95% intervals.")
     parts += ["## Data", markdown_facts(_data_facts(report)), _shown(_class_table(report))]
     parts += ["### Not used", markdown_list(left_out_sentences(data, board))]
+    if habits := habit_sentences(data.signs):
+        parts += ["### Who was measured", markdown_list(habits)]
     parts += ["## Measurements, prices and holes", _shown(price_table(data))]
     parts += ["## Method", *map(markdown_text, _method(report)), markdown_facts(model_facts(report))]
     if warnings := check_candidates([board.best.candidate], board.restorer, board.effort):

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
+from ascertain._core.threads import one_thread
 from ascertain.missingness import Diagnosis
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
 from ascertain.practice.diagnosis._holes import Holes, find_holes
@@ -91,8 +91,7 @@ def diagnose_table(
     owners = [column.name for column in encoding.columns for _ in column.features]
     values = x[:, : len(owners)].astype(np.float64)
     measured = available[:, : len(owners)] & usable[owners].notna().to_numpy()
-    # Thousands of small matrix products: threads that wait for each other take three times as long.
-    with threadpool_limits(1):
+    with one_thread():
         holes, drawing = find_holes(encoding, values, measured, readable, table.y, table.classes)
         findings = Findings(
             table=profile(table, encoding, aside, values, measured),
