@@ -25,9 +25,9 @@ epochs = 1
 CELLS = 2 * 4 * (1 + 2 * 2)  # methods, splits, training sets
 
 
-def _start(folder: Path, out: Path) -> subprocess.Popen[bytes]:
+def _start(folder: Path, out: Path, text: str = TOML) -> subprocess.Popen[bytes]:
     study = folder / "study.toml"
-    study.write_text(TOML)
+    study.write_text(text)
     command = [
         sys.executable,
         "-m",
@@ -58,11 +58,11 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "out" / "results.parquet").read_bytes()
 
 
-def _kill_once(folder: Path, out: Path, rng: np.random.Generator) -> bool:
+def _kill_once(folder: Path, out: Path, rng: np.random.Generator, text: str) -> bool:
     """Start a run and kill it when it has finished some further jobs; say if it was still running."""
     before = _files(out)
     wanted = before + int(rng.integers(0, 8))
-    process = _start(folder, out)
+    process = _start(folder, out, text)
     while process.poll() is None and _files(out) < wanted:
         time.sleep(0.005)
     time.sleep(float(rng.uniform(0, 0.2)))
@@ -76,13 +76,14 @@ def _files(out: Path) -> int:
     return sum(1 for part in ("cells", "artefacts") for _ in (out / part).glob("[!.]*"))
 
 
-def _survives(kills: int, tmp_path: Path, uninterrupted: bytes) -> None:
-    rng = np.random.default_rng(kills)
-    killed = sum(_kill_once(tmp_path, tmp_path / "out", rng) for _ in range(kills))
+def _survives(kills: int, tmp_path: Path, uninterrupted: bytes, text: str = TOML, cells: int = CELLS) -> None:
+    rng, out = np.random.default_rng(kills), tmp_path / "out"
+    killed = sum(_kill_once(tmp_path, out, rng, text) for _ in range(kills))
     assert killed > 0
-    _finish(_start(tmp_path, tmp_path / "out"))
-    assert (tmp_path / "out" / "results.parquet").read_bytes() == uninterrupted
-    assert len(list((tmp_path / "out" / "cells").glob("[!.]*.json"))) == CELLS
+    _finish(_start(tmp_path, out, text))
+    assert (out / "results.parquet").read_bytes() == uninterrupted
+    assert len(list((out / "cells").glob("[!.]*.json"))) == cells
+    assert not [path for path in out.rglob(".*") if path.name != ".locks"]  # nothing is left of killed runs
 
 
 def test_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
@@ -92,6 +93,16 @@ def test_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
 @pytest.mark.slow
 def test_twenty_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
     _survives(20, tmp_path, uninterrupted)
+
+
+@pytest.mark.slow
+def test_killed_runs_that_choose_a_treatment_lose_nothing(tmp_path: Path) -> None:
+    text = TOML.replace("routes", 'treatments = ["restricted", "restored", "auto"]\nroutes')
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    _finish(_start(whole, whole / "out", text))
+    results = (whole / "out" / "results.parquet").read_bytes()
+    _survives(8, tmp_path, results, text, cells=2 * 4 * 2 * 3)
 
 
 def test_two_runs_share_the_work(tmp_path: Path, uninterrupted: bytes) -> None:
