@@ -168,3 +168,14 @@ def test_texts_with_many_values_make_no_subgroups(
     given = [str(model), str(tmp_path / "test.csv"), "--by", "name", "--budgets", "6"]
     assert run(monkeypatch, "evaluate", *given) == 2
     assert "'name' has 160 different values, more than 12" in told(capsys.readouterr().err)
+
+
+def test_habits_of_measuring_are_said_and_evened_out(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    table = others(400)
+    well = table.index[table["sick"] == "no"]
+    table.loc[well[: int(0.9 * len(well))], "ecg"] = None  # the ill are measured more
+    table.to_csv(tmp_path / "test.csv", index=False)
+    content = evaluated(monkeypatch, capsys, str(model), str(tmp_path / "test.csv"), "--budgets", "6")
+    assert any("Being measured tells the class in this table: 'ecg'" in note for note in content["notes"])

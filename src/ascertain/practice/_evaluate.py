@@ -10,6 +10,7 @@ import pandas as pd
 from ascertain._core.frames import listed
 from ascertain.errors import InputError
 from ascertain.estimator._classifier import AcquisitionClassifier
+from ascertain.estimator._habits import Habits
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.practice._new_rows import match_columns
 from ascertain.practice.comparison._scoring import Score, find_score, score
@@ -99,14 +100,19 @@ def evaluate_rows(
     x, available = advisor.encoding.transform(rows.columns, unseen="missing")
     tested = Table(x, codes, available, n_classes=len(advisor.classes))
     amounts = _budgets(model, budgets)
-    scores = score(advisor, tested, amounts, amounts, advisor.restorer, effort=effort, seed=seed)
-    subgroups = [
-        score_subgroups(advisor, tested, column, advisor.restorer, effort=effort, seed=seed)
-        for column in columns
-    ]
+    habits = Habits.found(advisor.problem, available, codes)
+    ways: dict[str, Any] = {"habits": habits, "effort": effort, "seed": seed}
+    scores = score(advisor, tested, amounts, amounts, advisor.restorer, **ways)
+    subgroups = [score_subgroups(advisor, tested, column, advisor.restorer, **ways) for column in columns]
     sizes = np.bincount(codes, minlength=len(advisor.classes))
     counts = {str(label): int(size) for label, size in zip(advisor.classes, sizes, strict=True)}
     notes = list(rows.notes)
+    if habits.signs:
+        names = listed(sign.action for sign in habits.signs)
+        notes.append(
+            f"Being measured tells the class in this table: {names}. For scores of rows as they are, "
+            "measurements were hidden at random until every class had as many."
+        )
     if user.unlabelled:
         notes.append(f"{user.unlabelled:,} rows without {target!r} were left out.")
     return Evaluation(target, counts, tuple(amounts), scores, tuple(subgroups), tuple(notes))

@@ -35,6 +35,8 @@ def render_card(report: FitReport) -> str:
     parts = [title, _purpose(report)]
     parts += ["## What it is for, and what not", markdown_list(USE)]
     parts += ["## Results", *map(markdown_text, choice_sentences(data, board)), _scores(report)]
+    if habits := habit_sentences(data.signs):
+        parts += ["### Who was measured", *map(markdown_text, habits)]
     for each in report.subgroups:
         parts += [f"### By {markdown_text(each.column)}", _shown(subgroup_table(each))]
         parts.append(f"Test rows, {ESTIMATES[each.estimator]}; 95% intervals.")

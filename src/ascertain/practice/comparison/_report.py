@@ -60,7 +60,12 @@ def report_fit(data: HeldOut, board: Leaderboard, file_hash: str, by: Sequence[s
     tested = data.table.columns.iloc[data.tested].reset_index(drop=True)
     columns = find_columns(tested, by, data.table.target)
     subgroups = [
-        score_subgroups(advisor, data.test, each, advisor.restorer, effort=board.effort, seed=board.seed)
+        score_subgroups(
+            *(advisor, data.test, each, advisor.restorer),
+            habits=data.habits,
+            effort=board.effort,
+            seed=board.seed,
+        )
         for each in columns
     ]
     tree = describe_policy(episodes, data.encoding)
@@ -162,7 +167,13 @@ def subgroup_table(found: Subgroups) -> HtmlTable | None:
     for group in found.groups:
         name, *numbers = subgroup_cells(group)
         tone = "tone-near" if group.warning else ""
-        rows.append([Cell(name), *(number_cell(text, tone=tone) for text in numbers), Cell(group.warning)])
+        rows.append(
+            [
+                Cell(name),
+                *(number_cell(text, tone=tone) for text in numbers),
+                Cell(group.warning, tone="words"),
+            ]
+        )
     headers = ("Rows", "Of the rarest class", "AUROC", "Mean cost", "Stops after", "Remark")
     return html_table((found.column, *headers), rows)
 

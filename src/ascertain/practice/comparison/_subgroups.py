@@ -11,6 +11,7 @@ import pandas as pd
 from ascertain._core.frames import value_name
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
+from ascertain.estimator._habits import Habits
 from ascertain.practice.comparison._scoring import Estimator, Score, find_score, score
 from ascertain.problem import Table
 from ascertain.restoration import Restorer
@@ -104,6 +105,7 @@ def score_subgroups(
     column: "pd.Series[Any]",
     outcomes: Restorer,
     *,
+    habits: Habits | None = None,
     effort: str = "standard",
     seed: int = 0,
 ) -> Subgroups:
@@ -121,7 +123,7 @@ def score_subgroups(
         Rows that it was not fitted to.
     column
         The value of each of these rows.
-    outcomes, effort, seed
+    outcomes, habits, effort, seed
         As for `ascertain.practice.comparison._scoring.score`.
     """
     budget = float(str(np.asarray(advisor.problem.budget)))
@@ -130,7 +132,8 @@ def score_subgroups(
         places = np.flatnonzero(names == name)
         estimated = [budget] if len(places) >= LEAST_ROWS else []
         rows = table.take(jnp.asarray(places))
-        scored[name] = places, score(advisor, rows, [budget], estimated, outcomes, effort=effort, seed=seed)
+        given = advisor, rows, [budget], estimated, outcomes
+        scored[name] = places, score(*given, habits=habits, effort=effort, seed=seed)
     common = all(
         find_score(scores, budget, "dr", "accuracy").exists
         for places, scores in scored.values()
