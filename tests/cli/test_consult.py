@@ -30,6 +30,16 @@ def test_lines_from_a_pipe_are_answered_and_shown(
     assert "Spent 3 of 4." in shown
 
 
+def test_prices_and_forbidden_tests_of_the_case(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--cost", "ecg=$4.50", "--cost", "[b]mi = 5", "--forbid", "iron")
+    assert consult(monkeypatch, "\n\nlist\nstop\n", str(model), *given) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "trained for other prices (ecg 4.5 instead of 2, [b]mi 5 instead of 1)" in shown
+    assert "Forbidden blood" in shown
+
+
 def test_the_end_of_the_pipe_is_no_error_and_says_what_is_lost(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,6 +67,10 @@ def test_an_interruption_ends_with_its_own_code(
         (["nowhere"], "nowhere"),
         (["MODEL", "--budget", "-1"], "greater than or equal to 0"),
         (["MODEL", "--case", "nowhere.json"], "there is no file nowhere.json"),
+        (["MODEL", "--cost", "ecg"], "--cost takes NAME=AMOUNT, such as scan=30, got 'ecg'"),
+        (["MODEL", "--cost", "egc=3"], "costs has 'egc', which cannot be bought; did you mean 'ecg'"),
+        (["MODEL", "--cost", "age=3"], "'age', which is known from the start and costs nothing"),
+        (["MODEL", "--forbid", "egc"], "forbid has 'egc', which cannot be measured"),
     ],
 )
 def test_bad_arguments_are_explained(

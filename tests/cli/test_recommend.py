@@ -93,6 +93,22 @@ def test_a_budget_and_what_was_spent(
     assert any("counts as paid for" in note for note in nothing["notes"])
 
 
+def test_prices_and_forbidden_tests_of_these_cases(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    file = tmp_path / "new.csv"
+    table = new_patients().assign(ecg=np.nan)
+    table.to_csv(file, index=False)
+    given = ["--json", "--cost", "[b]mi=0,25 EUR", "--forbid", "iron", "--forbid", "pain"]
+    assert run(monkeypatch, "recommend", str(model), str(file), *given) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert any("trained for other prices ([b]mi 0.25 instead of 1)" in note for note in content["notes"])
+    rows = content["recommendations"]
+    assert {row["action"] for row in rows} <= {"[b]mi", "ecg", None}
+    assert all(row["cost"] == 0.25 for row in rows if row["action"] == "[b]mi")
+    assert "note" not in rows[0]
+
+
 def test_several_may_be_ordered_at_once(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:

@@ -30,6 +30,8 @@ Examples:
 
 `ascertain recommend model new.csv --batch 3 --out orders.csv`
 
+`ascertain recommend model new.csv --cost scan=30 --forbid biopsy --out next.csv`
+
 `ascertain recommend model new.csv --json`
 """
 )
@@ -60,6 +62,8 @@ def recommend(
         int | None,
         typer.Option(help="Order up to so many at once, when results come back together.", min=1, max=100),
     ] = None,
+    cost: options.CaseCosts = None,
+    forbid: options.Forbidden = None,
     sep: options.Separator = None,
     na: options.Markers = None,
     as_json: Annotated[
@@ -85,7 +89,15 @@ def recommend(
     names = options.names_in(ids)
     with late_progress("Rows", len(rows)) as show:
         found = recommend_rows(
-            classifier, rows, ids=names, budget=budget, spent=spent, batch=batch, on_rows=show
+            classifier,
+            rows,
+            ids=names,
+            budget=budget,
+            spent=spent,
+            batch=batch,
+            costs=options.read_case_costs(cost),
+            forbid=forbid or (),
+            on_rows=show,
         )
     if out is not None:
         write_frame(found.table, out)

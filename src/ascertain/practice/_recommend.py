@@ -1,6 +1,7 @@
 """What to measure next for every row of a table, as a table."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ascertain.errors import InputError, did_you_mean
+from ascertain.estimator._case_prices import case_notes, check_case_costs
 from ascertain.estimator._classifier import AcquisitionClassifier
 from ascertain.practice._new_rows import NewRows, match_columns
 
@@ -47,6 +49,8 @@ def recommend_rows(
     budget: float | None = None,
     spent: str | None = None,
     batch: int | None = None,
+    costs: Mapping[str, Any] | None = None,
+    forbid: Sequence[str] = (),
     on_rows: Callable[[int], object] = lambda done: None,
 ) -> Recommended:
     """Recommend what to measure next for every row.
@@ -66,6 +70,8 @@ def recommend_rows(
         has.
     batch
         How many actions to order at once; see `AcquisitionClassifier.recommend`.
+    costs, forbid
+        Prices where they are not those of training, and what is out of the question; see there.
     on_rows
         Called with the number of rows that are done, from time to time.
     """
@@ -73,11 +79,12 @@ def recommend_rows(
         _check_column(table, name, "--id")
     amounts, purse = _amounts(table, spent)
     advisor = model.advisor_
-    if budget is not None:
-        model = AcquisitionClassifier(**model.get_params()).adopt(advisor.at(budget))
+    usual = float(str(np.asarray(advisor.problem.budget)))  # 0.3, not the nearest 0.30000001
     rows = match_columns(advisor.encoding, table, used={*ids, *purse})
-    notes = rows.notes
-    found = pd.concat(_in_turns(model, rows, amounts, batch, on_rows))
+    prices = check_case_costs(advisor.encoding, costs)
+    notes = (*rows.notes, *case_notes(advisor, prices, budget or 0.0))
+    case = {"batch": batch, "costs": prices, "forbid": forbid, "budget": budget}
+    found = pd.concat(_in_turns(model, rows, amounts, case, on_rows)).drop(columns="note", errors="ignore")
     chosen = ("action",) if batch is None else tuple(f"action_{place}" for place in range(1, batch + 1))
     if batch is not None:
         sets = found.pop("actions").map(lambda names: (*names, *[None] * (batch - len(names))))
@@ -85,13 +92,13 @@ def recommend_rows(
     kept = table[list(ids)] if ids else pd.DataFrame({"row": np.arange(1, len(table) + 1)}, table.index)
     clash = set(kept.columns) & {*found.columns, "outside"}
     kept = kept.rename(columns={name: f"{name} (given)" for name in clash})
-    budget = float(str(np.asarray(model.advisor_.problem.budget)))
     if spent is None and (found["why"] == "budget").any():
         notes = (
             *notes,
             "All that a row has counts as paid for; --spent 0 (or a column of what was paid) changes that.",
         )
-    return Recommended(pd.concat([kept, found.assign(outside=rows.outside)], axis=1), notes, budget, chosen)
+    whole = pd.concat([kept, found.assign(outside=rows.outside)], axis=1)
+    return Recommended(whole, notes, usual if budget is None else budget, chosen)
 
 
 def stop_text(why: str) -> str:
@@ -103,7 +110,7 @@ def _in_turns(
     model: AcquisitionClassifier,
     rows: NewRows,
     spent: np.ndarray | None,
-    batch: int | None,
+    case: Mapping[str, Any],
     on_rows: Callable[[int], object],
 ) -> list[pd.DataFrame]:
     """Recommend for some thousand rows at a time; the last turn has no fewer, so it needs no new program."""
@@ -112,7 +119,9 @@ def _in_turns(
     found = []
     for start, end in zip(starts, [*starts[1:], n_rows], strict=True):
         own = None if spent is None else spent[start:end]
-        found.append(model.recommend(rows.columns.iloc[start:end], spent=own, batch=batch))
+        with warnings.catch_warnings():  # notes say the same
+            warnings.simplefilter("ignore", UserWarning)
+            found.append(model.recommend(rows.columns.iloc[start:end], spent=own, **case))
         on_rows(end)
     return found
 
