@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.estimator._weights import check_sample_weight, repeat_in_proportion, weigh_classes
+from ascertain._core.checks import check_sample_weight
+from ascertain.estimator._weights import repeat_in_proportion, weigh_classes
 from tests.estimator_cases import patients, quick
 
 NOTHING = pd.DataFrame({"age": [np.nan], "hat": [None], "smoker": [None], "scan": [np.nan]})
@@ -96,3 +97,26 @@ def test_the_policy_serves_the_rows_that_count() -> None:
 def test_mistakes_are_named(weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_sample_weight(weights, 3)
+
+
+# Scores
+
+
+def test_whole_weights_score_as_repetitions_do() -> None:
+    model = quick(budget=2).fit(*patients(150))
+    table, y = patients(70, seed=3, missing=0.0)
+    counts = np.random.default_rng(0).integers(0, 4, 70)
+    repeated = table.loc[np.repeat(table.index, counts)], np.repeat(y, counts)
+    weighted, plain = (
+        frame.query("estimator == 'ipw'").set_index(["budget", "metric"])["estimate"]
+        for frame in (
+            model.evaluate(table, y, [1.0, 2.0], sample_weight=counts),
+            model.evaluate(*repeated, [1.0, 2.0]),
+        )
+    )
+    pd.testing.assert_series_equal(weighted, plain)
+    for metric in ("accuracy", "auroc", "log_loss", "mean_cost"):
+        assert model.score(table, y, counts, metric=metric) == pytest.approx(
+            model.score(*repeated, metric=metric)
+        )
+    assert model.score(table, y, counts) != model.score(table, y)

@@ -73,3 +73,30 @@ def test_net_benefit_is_about_two_classes() -> None:
     problem, table = Problem(np.eye(2), [1, 1], 1, 3), Table(np.eye(2), [0, 2])
     with pytest.raises(InputError, match="net benefit is about two classes; the problem has 3"):
         evaluate_incomplete(Chooses(), problem, table, Believes(), thresholds=[0.5])
+
+
+def test_weighted_rows_with_holes_estimate_the_weighted_truth() -> None:
+    """Rows of class 1 count three times, as if there were three times as many of them."""
+    truth, p, chance, spent = exact_predictions()
+    count = np.where(truth == 1, 3.0, 1.0) * chance
+    decided = decide(np.stack([1 - p, p], axis=1), COSTS)
+    expected = {
+        "accuracy": count @ ((p > 0.5) == truth) / count.sum(),
+        "decision_cost": count @ COSTS[truth, decided] / count.sum(),
+        "mean_cost": count @ spent / count.sum(),
+    }
+    rng = np.random.default_rng(3)
+    table, deck = hide(rng, draw(rng, 4000)), fit_hotdeck(jr.key(0), PROBLEM, hide(rng, draw(rng, 400)))
+    weights = np.where(np.asarray(table.y) == 1, 3.0, 1.0)
+    given = Chooses(), COSTLY, table, Believes()
+    found = evaluate_incomplete(*given, restorer=deck, sample_weight=weights)
+    plain = evaluate_incomplete(*given, restorer=deck)
+    for estimator in ("ipw", "dr"):
+        weighted, equal = (
+            each[each["estimator"] == estimator].set_index("metric") for each in (found, plain)
+        )
+        for metric, value in expected.items():
+            error = (weighted["high"][metric] - weighted["low"][metric]) / 3.92
+            assert abs(weighted["estimate"][metric] - value) < 3.5 * error, (estimator, metric)
+        assert not equal["low"]["decision_cost"] < expected["decision_cost"] < equal["high"]["decision_cost"]
+        assert weighted["effective_rows"].iloc[0] < equal["effective_rows"].iloc[0]

@@ -72,6 +72,24 @@ def check_count(what: str, value: int, least: int) -> int:
     return int(value)
 
 
+def check_sample_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Return a weight for each row; None where all weigh the same."""
+    if sample_weight is None:
+        return None
+    given = np.asarray(sample_weight)
+    given = check_numbers("sample_weight", given, ndim=given.ndim)
+    if given.shape not in ((), (n_rows,)):
+        raise InputError(
+            f"sample_weight must be {n_rows} numbers, one for each row; it has shape {given.shape}"
+        )
+    weights = np.broadcast_to(given, (n_rows,))
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[:1]:
+        raise InputError(f"sample_weight is {weights[row]} in row {row}; weights are finite and not negative")
+    if not weights.any():
+        raise InputError("sample_weight is zero in every row; at least one row must count")
+    return None if np.ptp(weights) == 0 else weights
+
+
 def check_rate(rate: float) -> float:
     """Return a missingness rate in [0, 1)."""
     if not (is_real(rate) and 0 <= rate < 1):

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, _safe_indexing, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from ascertain._core.checks import LARGEST_BUDGET, check_numbers
+from ascertain._core.checks import LARGEST_BUDGET, check_numbers, check_sample_weight
 from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
@@ -23,7 +23,7 @@ from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences
 from ascertain.estimator._sets import BestSets, best_sets
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
-from ascertain.estimator._weights import check_sample_weight, weigh_classes
+from ascertain.estimator._weights import weigh_classes
 from ascertain.evaluation._auto import AUTO
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
@@ -340,6 +340,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         y: Any,
         budgets: Sequence[float] | None = None,
         *,
+        sample_weight: Any = None,
         resamples: int = 0,
         random_state: int = 0,
     ) -> pd.DataFrame:
@@ -354,6 +355,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             The rows and their classes.
         budgets
             The budgets; by default five, from nothing to what the policy was trained for.
+        sample_weight
+            How much each row counts; by default all the same.
         resamples
             0: intervals from influence functions, which is quick; else bootstrap resamples for them.
         random_state
@@ -377,12 +380,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             budgets=self._budgets(budgets),
             resamples=resamples,
             seed=random_state,
+            sample_weight=sample_weight,
         )
 
     def score(
         self,
         X: Any,  # noqa: N803
         y: Any,
+        sample_weight: Any = None,
         *,
         metric: str | None = None,
         estimator: str = "auto",
@@ -398,6 +403,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         ----------
         X, y
             The rows and their classes. Rows may have holes.
+        sample_weight
+            How much each row counts; by default all the same.
         metric
             One of those of `evaluate`. None: the accuracy; with `decision_costs` minus the mean cost of
             decisions, so that larger is better.
@@ -420,6 +427,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             protocol=advisor.protocol,
             budget=self._budgets([budget])[0],
             estimator=estimator,
+            sample_weight=sample_weight,
         )
         if metric is None and costs is not None:
             return -found["decision_cost"]

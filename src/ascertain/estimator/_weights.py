@@ -10,27 +10,6 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.utils.class_weight import compute_class_weight
 
-from ascertain._core.checks import check_numbers
-from ascertain.errors import InputError
-
-
-def check_sample_weight(sample_weight: Any, n_rows: int) -> Float[np.ndarray, " rows"] | None:
-    """Return a weight for each row; None where all weigh the same."""
-    if sample_weight is None:
-        return None
-    given = np.asarray(sample_weight)
-    given = check_numbers("sample_weight", given, ndim=given.ndim)
-    if given.shape not in ((), (n_rows,)):
-        raise InputError(
-            f"sample_weight must be {n_rows} numbers, one for each row; it has shape {given.shape}"
-        )
-    weights = np.broadcast_to(given, (n_rows,))
-    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[:1]:
-        raise InputError(f"sample_weight is {weights[row]} in row {row}; weights are finite and not negative")
-    if not weights.any():
-        raise InputError("sample_weight is zero in every row; at least one row must count")
-    return None if np.ptp(weights) == 0 else weights
-
 
 def weigh_classes(
     class_weight: Any,

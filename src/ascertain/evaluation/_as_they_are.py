@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from ascertain._core.padding import padded_rows, round_up
 from ascertain.evaluation._decision_scores import with_decisions
@@ -27,12 +27,14 @@ def predictions_as_they_are(
     *,
     protocol: Protocol,
     thresholds: Sequence[float] = (),
+    sample_weight: Float[np.ndarray, " rows"] | None = None,
 ) -> list[WeightedPredictions]:
-    """Predict for every row after its rollout, at each budget; all rows weigh the same.
+    """Predict for every row after its rollout, at each budget.
 
-    `thresholds` are those of net benefit.
+    `thresholds` are those of net benefit; `sample_weight` is what rows weigh, by default all the same.
     """
     n_rows = len(table.y)
+    weight = np.ones(n_rows) if sample_weight is None else sample_weight
     # Repeated up to a power of two or to whole blocks, so that tables share compiled programs.
     size = round_up(n_rows) if n_rows <= ROWS_AT_ONCE else -(-n_rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
     rows = table.take(jnp.asarray(padded_rows(n_rows, size)))
@@ -45,7 +47,7 @@ def predictions_as_they_are(
     samples = [
         WeightedPredictions(
             row=np.arange(n_rows),
-            weight=np.ones(n_rows),
+            weight=weight,
             probabilities=probabilities[place],
             y=np.asarray(table.y),
             amounts={

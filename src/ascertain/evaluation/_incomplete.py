@@ -19,12 +19,14 @@ no estimate.
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, PRNGKeyArray
+from numpy.typing import ArrayLike
 
-from ascertain._core.checks import check_count, is_real
+from ascertain._core.checks import check_count, check_sample_weight, is_real
 from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
 from ascertain.evaluation._decision_scores import decision_metrics, with_decisions
@@ -45,7 +47,7 @@ from ascertain.evaluation._partial_rollouts import (
     roll_out_partially,
 )
 from ascertain.evaluation._propensity import assign_folds
-from ascertain.evaluation._rollouts import most_steps, sample_rows
+from ascertain.evaluation._rollouts import most_steps, sample_places, sample_rows
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -81,6 +83,7 @@ def evaluate_incomplete(
     max_rows: int | None = None,
     seed: int = 0,
     thresholds: Sequence[float] = (),
+    sample_weight: ArrayLike | None = None,
 ) -> pd.DataFrame:
     """Estimate from rows with missing values how a policy would score if every action could be bought.
 
@@ -114,6 +117,9 @@ def evaluate_incomplete(
     thresholds
         Probabilities of the second of two classes at which to estimate net benefit
         (`ascertain.decisions.net_benefit`), as the metrics `net_benefit_0.1` and so on.
+    sample_weight
+        How much each row counts; by default all the same. Rows of weight 0 are left out. Intervals hold for
+        rows that were drawn one by one, each with its weight; they are wider than those of repeated rows.
 
     Returns
     -------
@@ -135,7 +141,8 @@ def evaluate_incomplete(
     level, clip = _check_share("level", level), _check_share("clip", clip)
     metrics = (*METRICS, *decision_metrics(problem, thresholds))
     estimators = ("ipw",) if restorer is None else ("ipw", "dr")
-    rows, n_steps = sample_rows(table, max_rows, seed), most_steps(problem, amounts)
+    rows, row_weights = _counted(table, sample_weight, max_rows, seed)
+    n_steps = most_steps(problem, amounts)
     fold, y = assign_folds(len(rows.y), seed), np.asarray(rows.y)
     key = jr.key(seed) if key is None else key
     records = []
@@ -143,7 +150,7 @@ def evaluate_incomplete(
         limited = problem.without_names().at(budget)
         target = Target(policy.at(limited.budget), limited, predictor, protocol, n_steps)
         rollouts = roll_out_partially(key, target, rows)
-        weights = importance_weights(rollouts, limited, rows, fold, clip)
+        weights = importance_weights(rollouts, limited, rows, fold, clip).scaled(row_weights)
         facts = _support(problem, budget, rollouts, weights, y)
         samples: dict[str, WeightedPredictions] = {}
         drawn = {"ipw": 0, "dr": 0}
@@ -173,6 +180,19 @@ def evaluate_incomplete(
             "can be followed further"
         )
     return found
+
+
+def _counted(
+    table: Table, sample_weight: ArrayLike | None, max_rows: int | None, seed: int
+) -> tuple[Table, Float[np.ndarray, " rows"] | None]:
+    """The rows that count, or a sample of them, with their weights; None: all weigh the same."""
+    weights = check_sample_weight(sample_weight, len(table.y))
+    if weights is None:
+        return sample_rows(table, max_rows, seed), None
+    kept = np.flatnonzero(weights)
+    places = sample_places(len(kept), max_rows, seed)
+    kept = kept if places is None else kept[places]
+    return table.take(jnp.asarray(kept)), weights[kept]
 
 
 def _numbers(

@@ -93,6 +93,13 @@ class ImportanceWeights(NamedTuple):
     residuals: Float[np.ndarray, "rows models"]  # the action that was chosen most often first
     gaps: tuple["SupportGap", ...] = ()
 
+    def scaled(self, sample_weight: Float[np.ndarray, " rows"] | None) -> "ImportanceWeights":
+        """The same where rows count in proportion to these weights; None: all the same."""
+        if sample_weight is None:
+            return self
+        shares = sample_weight / sample_weight.mean()
+        return self._replace(cumulative=self.cumulative * shares[:, None])
+
     @property
     def effective_rows(self) -> float:
         """The effective sample size of the rows with complete rollouts."""

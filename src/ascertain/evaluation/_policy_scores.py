@@ -4,7 +4,10 @@ import warnings
 
 import jax.random as jr
 import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
+from ascertain._core.checks import check_sample_weight
 from ascertain.errors import InputError, did_you_mean
 from ascertain.evaluation._as_they_are import predictions_as_they_are
 from ascertain.evaluation._decision_scores import DECISION_METRICS
@@ -41,12 +44,13 @@ def policy_scores(
     budget: float,
     estimator: str = "auto",
     seed: int = 0,
+    sample_weight: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Roll out a policy on all rows at one budget, and score the predictions after it.
 
     Parameters
     ----------
-    policy, problem, table, predictor, restorer, protocol, seed
+    policy, problem, table, predictor, restorer, protocol, seed, sample_weight
         As for `evaluate_incomplete`.
     budget
         What may be spent on one row.
@@ -58,12 +62,12 @@ def policy_scores(
     """
     check_score_names(estimator=estimator)
     problem.check(table)
-    given = policy, problem, table, predictor
+    given, weights = (policy, problem, table, predictor), check_sample_weight(sample_weight, len(table.y))
     complete = bool(np.asarray(table.available).all())
     if estimator in ("dr", "ipw") or (estimator == "auto" and not complete):
         weighted = "ipw" if restorer is None or estimator == "ipw" else "dr"
         try:
-            return _estimates(*given, restorer, protocol, budget, weighted, seed)
+            return _estimates(*given, restorer, protocol, budget, weighted, seed, weights)
         except TooFewRowsError as error:
             if estimator != "auto":
                 raise
@@ -71,7 +75,9 @@ def policy_scores(
                 f"{error}. This score is of rows as they are: the policy chose among what a row has",
                 stacklevel=2,
             )
-    (sample,) = predictions_as_they_are(jr.key(seed), *given, [budget], protocol=protocol)
+    (sample,) = predictions_as_they_are(
+        jr.key(seed), *given, [budget], protocol=protocol, sample_weight=weights
+    )
     return sample.scores()
 
 
@@ -85,6 +91,7 @@ def _estimates(
     budget: float,
     estimator: str,
     seed: int,
+    weights: Float[np.ndarray, " rows"] | None,
 ) -> dict[str, float]:
     found = evaluate_incomplete(
         policy,
@@ -96,6 +103,7 @@ def _estimates(
         budgets=[budget],
         draws=_DRAWS,
         seed=seed,
+        sample_weight=weights,
     )
     own = found[found["estimator"] == estimator]
     return dict(zip(own["metric"], own["estimate"].astype(float), strict=True))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.checks import check_count
 from ascertain._core.sampling import stratified_rows
@@ -171,10 +171,15 @@ def most_steps(problem: Problem, budgets: Sequence[float]) -> int:
 
 def sample_rows(table: Table, max_rows: int | None, seed: int) -> Table:
     """Draw `max_rows` of a table's rows without replacement, or return all where there are not more."""
-    n_rows = table.x.shape[0]
+    places = sample_places(table.x.shape[0], max_rows, seed)
+    return table if places is None else table.take(jnp.asarray(places))
+
+
+def sample_places(n_rows: int, max_rows: int | None, seed: int) -> Int[np.ndarray, " rows"] | None:
+    """Which rows `sample_rows` draws; None: all of them."""
     if max_rows is None or n_rows <= check_count("max_rows", max_rows, least=1):
-        return table
-    return table.take(jnp.asarray(np.random.default_rng(seed).permutation(n_rows)[:max_rows]))
+        return None
+    return np.random.default_rng(seed).permutation(n_rows)[:max_rows]
 
 
 def sample_by_class(table: Table, max_rows: int, seed: int) -> tuple[Table, Float[np.ndarray, " rows"]]:

@@ -48,10 +48,12 @@ class PolicyScorer:
     def __post_init__(self) -> None:
         check_score_names(self.metric, self.estimator)
 
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Score a fitted classifier on rows that it was not fitted to."""
         model, rows = _last_step(estimator, X)
-        found = model.score(rows, y, metric=self.metric, estimator=self.estimator, budget=self.budget)
+        found = model.score(
+            rows, y, sample_weight, metric=self.metric, estimator=self.estimator, budget=self.budget
+        )
         return -found if self.metric in _SMALLER_IS_BETTER else found
 
 
