@@ -94,7 +94,7 @@ def test_only_the_quick_study_is_shortened() -> None:
             "settings.dime.hidden = [8, 0]",
             "settings.dime.hidden[1]: Input should be greater than or equal to 1",
         ),
-        ("settings.dime.hidden = []", "at least 1 item"),
+        ("settings.mixture.components = []", "at least 1 item"),
         ("settings.aaco.may_stop = 1", "settings.aaco.may_stop: Input should be a valid boolean"),
         (
             "settings.pvae.schedule.max_rounds = 0",

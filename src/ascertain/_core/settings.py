@@ -8,7 +8,8 @@ Count = Annotated[int, Field(ge=1)]
 AtLeastTwo = Annotated[int, Field(ge=2)]
 Unrolled = Annotated[int, Field(ge=1, le=256)]  # what programs write out one by one
 CountOrZero = Annotated[int, Field(ge=0)]
-Sizes = Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]
+Sizes = Annotated[tuple[Count, ...], Field(max_length=100)]  # of hidden layers; there may be none
+Counts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
