@@ -65,7 +65,10 @@ def test_a_whole_case_from_known_columns_to_the_budget() -> None:
     answer = end.answer()
     assert (answer.spent, answer.left) == (BUDGET, 0)
     assert answer.prediction == "yes"  # both blood values are high
-    assert "Measure next: [b]mi, cost 1; by itself expected to tell" in terminal.shown  # not taken for markup
+    assert (
+        "Measure next: [b]mi, cost 1; by itself expected to remove" in terminal.shown
+    )  # not taken for markup
+    assert "% of the uncertainty (0." in terminal.shown
     assert "Measure next: blood (iron, tibc), cost 3" in terminal.shown
     assert "Otherwise: ecg (2), blood (3)" in terminal.shown
     assert "0 left of 6; 6 spent" in terminal.shown
@@ -99,7 +102,7 @@ def test_nothing_is_lost_by_a_mistake() -> None:
 def test_it_says_what_most_likely_follows_and_how_often_it_is_right_in_the_end() -> None:
     foreseeing = Consultation(with_foresight(advisor(), "pain=none"))
     _, terminal = typed("", "", "0.5", "-1", case=foreseeing)
-    assert "by itself expected to tell" in terminal.shown
+    assert "by itself expected to remove" in terminal.shown
     # The stub expects 7/8, 6/7 and 4/5 with 6, 5 and 3 left.
     for told in (
         "Then most likely ecg. Right in 88 of 100 such cases once the budget of 6 is spent.",
@@ -118,6 +121,27 @@ def test_what_is_not_certain_is_not_called_so() -> None:
 
 def ahead(expected: Ahead) -> str:
     return Text.from_markup(ahead_text(expected, 5.0)).plain
+
+
+def test_it_says_which_results_would_change_the_prediction() -> None:
+    _, terminal = typed("", "", "skip", "skip")
+    shown = terminal.shown.partition("Measure next: blood")[2]
+    assert re.search(r"\nIf (iron|tibc) above -?[0-9.]+: (yes|no) [0-9]+%; ", shown)
+
+
+def test_going_past_the_budget_is_remarked() -> None:
+    end, terminal = typed("", "", "scan=0.5")
+    assert "4 over the budget of 6; 10 spent" in terminal.shown
+    assert end.answer().over == 4
+    _, within = typed("", "", "iron=1")
+    assert "over the budget" not in within.shown
+
+
+def test_ranges_of_training_are_told_in_few_digits() -> None:
+    _, terminal = typed("", "")
+    assert re.fullmatch(
+        r"\[b\]mi, a number \(-[0-9]\.[0-9]{1,2} to [0-9]\.[0-9]{1,2} in training\) > ", terminal.prompts[2]
+    )
 
 
 @pytest.mark.parametrize("line", ["pain=strong", "pain: STRONG", "Pain = strong", "  pain =strong"])

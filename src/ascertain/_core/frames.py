@@ -26,6 +26,18 @@ def value_name(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def short_number(value: float) -> str:
+    """Write a number with three digits, or as a whole number.
+
+    Examples
+    --------
+    >>> short_number(-3.581047580191171), short_number(40.0), short_number(20413.7), short_number(0.00123456)
+    ('-3.58', '40', '20414', '0.00123')
+    """
+    whole = abs(value) < 1e7 and (value == round(value) or abs(value) >= 1000)
+    return f"{value:.0f}" if whole else f"{value:.3g}"
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NA or NaN."""
     return value is None or value is pd.NA or bool(value != value)

@@ -45,6 +45,10 @@ class Advice(NamedTuple):
     right_at_end: Float[np.ndarray, "rows actions"]  # the probability, after each legal action
     then: Int[np.ndarray, " rows"]  # the action that most likely follows the recommended one; -1: none
     then_share: Float[np.ndarray, " rows"]  # of the completions of the row, in which that follows
+    # Once the recommended action is taken, in each completion; see `expected_outcomes`.
+    results: Float[np.ndarray, "rows draws width"]  # of the features that it reveals, and padding
+    after: Float[np.ndarray, "rows draws classes"]  # predicted with them
+    following: Int[np.ndarray, "rows draws"]  # the next action; -1: to stop, -2: the policy does not say
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,9 @@ class Advisor:
     @cached_property
     def _parts(self) -> "_Parts":
         problem = self.problem.without_names()
-        how = self.ranges, jnp.asarray(measurable_columns(self.encoding)), self.encoding.discrete
-        return _Parts(self.policy, problem, self.predictor, self._completing, *how)
+        learned = self.policy, problem, self.predictor, self._completing, self.ranges
+        columns = jnp.asarray(measurable_columns(self.encoding))
+        return _Parts(*learned, columns, _revealed(problem), self.encoding.discrete)
 
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
@@ -230,6 +235,13 @@ def measurable_columns(encoding: Encoding) -> Bool[np.ndarray, "columns features
     return (encoding.discrete.column[None] == numbers) & measured[:, None]
 
 
+def _revealed(problem: Problem) -> Int[Array, "actions width"]:
+    """The features of each action; the shorter lists are padded."""
+    lists = [np.flatnonzero(each) for each in np.asarray(problem.reveals)]
+    width = max(map(len, lists))
+    return jnp.asarray([np.pad(each, (0, width - len(each))) for each in lists], jnp.int32)
+
+
 @eqx.filter_jit
 def _predict(predictor: Calibrated, x: Any, available: Any) -> Array:
     return predictor(x, available)
@@ -244,6 +256,7 @@ class _Parts(NamedTuple):
     restorer: Restorer
     ranges: Ranges
     columns: Bool[Array, "columns features"]
+    revealed: Int[Array, "actions width"]  # features, and padding
     discrete: Discrete
 
 
@@ -347,19 +360,26 @@ def _outlook(policy: Policy, *seen: Array) -> Float[Array, "rows actions"]:
 
 def _continuation(
     parts: _Parts, drawn: Float[Array, "draws rows features"], rows: _Rows, choice: Int[Array, " rows"]
-) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
-    """What most likely follows a choice, and in which share of the completions; -1: nothing does."""
-    policy, problem = parts.policy, parts.problem
-    if not isinstance(policy, LooksAhead):
-        return jnp.full_like(choice, -1), jnp.full(choice.shape, jnp.nan)
+) -> tuple[Array, ...]:
+    """What most likely follows a choice, in which share of the completions, and what each leads to."""
+    policy, problem, action = parts.policy, parts.problem, jnp.maximum(choice - 1, 0)
+    looks_ahead = isinstance(policy, LooksAhead)
 
-    def following(values: Float[Array, "rows features"]) -> Int[Array, " rows"]:
-        after = rows.after(problem, jnp.maximum(choice - 1, 0), _nearest(parts.discrete, values))
-        found = choose(_ask(_scores, policy, problem, after), after.legal(problem))
-        return jnp.where(choice == 0, 0, found)
+    def outcome(values: Float[Array, "rows features"]) -> tuple[Array, Array, Array]:
+        after = rows.after(problem, action, _nearest(parts.discrete, values))
+        results = jnp.take_along_axis(after.x, parts.revealed[action], axis=1)
+        following = jnp.full_like(choice, -2)
+        if looks_ahead:
+            found = choose(_ask(_scores, policy, problem, after), after.legal(problem))
+            following = jnp.where(choice == 0, 0, found) - 1
+        return results, parts.predictor(after.x, after.available), following
 
-    shares = jax.nn.one_hot(for_each_draw(following, drawn, len(choice)), problem.n_actions + 1).mean(axis=0)
-    return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1)
+    outcomes = for_each_draw(outcome, drawn, len(choice))
+    results, after, following = (jnp.swapaxes(each, 0, 1) for each in outcomes)
+    if not looks_ahead:
+        return jnp.full_like(choice, -1), jnp.full(choice.shape, jnp.nan), results, after, following
+    shares = jax.nn.one_hot(following + 1, problem.n_actions + 1).mean(axis=1)
+    return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1), results, after, following
 
 
 def _nearest(discrete: Discrete, x: Float[Array, "rows features"]) -> Float[Array, "rows features"]:

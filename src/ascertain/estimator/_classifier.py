@@ -21,6 +21,7 @@ from ascertain.estimator._case_prices import at_prices, case_notes, check_case_c
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences
+from ascertain.estimator._outcomes import expected_outcomes, outcomes_text
 from ascertain.estimator._sets import BestSets, best_sets
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
 from ascertain.estimator._weights import weigh_classes
@@ -35,6 +36,8 @@ from ascertain.tables._columns import as_array, is_table
 from ascertain.tables._encoding import Encoding, fit_encoding
 
 _WITH_SETS = ("why", "prediction", "probability", "low", "high")  # of a recommendation
+
+_EXPLAINED = ("row", "action", "column", "result", "above", "up_to", "share", "prediction", "then")
 
 
 class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -265,13 +268,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         -------
         advice
             A row for each row: `action` (None: to stop), its `cost` and `score`, `why` it is to stop
-            ("policy", "budget" or "nothing left"), the `prediction` now, its `probability`, and the range of
-            this probability (`low`, `high`: 90%) over completions of the row. Policies that look ahead
+            ("policy", "budget" or "nothing left"), the `prediction` now, its `probability`, and the range in
+            which this will lie once everything is measured (`low`, `high`: 90%). Policies that look ahead
             (`"planner"`) also say what they expect along the best continuation: `right_at_end`, the
             probability that the prediction is right once the budget is spent, calibrated on held-out rows
-            (else NaN), and `then`, the action that most likely follows (None: none). With a `batch` there
-            are instead `actions`, a tuple with the most useful first, their `cost`, and `right_after`, the
-            expected probability that the prediction is right once they are known.
+            (else NaN), and `then`, the action that most likely follows (None: none). `if_result` says which
+            results would change the prediction, and to what; `explain` has it as numbers. With a `batch`
+            there are instead `actions`, a tuple with the most useful first, their `cost`, and `right_after`,
+            the expected probability that the prediction is right once they are known.
         """
         trained = self._advisor()
         prices_now = check_case_costs(trained.encoding, costs)
@@ -288,6 +292,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
         prices = advisor.problem.price_list.prices(acquired)
         predicted = advisor.decide(advice.probabilities)
+        outcomes = expected_outcomes(advisor, advice)
+        shown = zip(outcomes, names[action], map(str, self.classes_[predicted]), strict=True)
+        texts = [outcomes_text(*each) for each in shown]
         found = pd.DataFrame(
             {
                 "action": _unless(stops, names[action]),
@@ -300,6 +307,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 "high": advice.high[rows, predicted].astype(np.float64),
                 "right_at_end": np.where(stops, np.nan, advice.right_at_end[rows, action].astype(np.float64)),
                 "then": pd.Series(names[advice.then], dtype="object"),
+                "if_result": _unless(stops, np.array(texts, object)),
             }
         )
         if batch is not None:
@@ -312,6 +320,49 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if notes:
             found["note"] = " ".join(notes)
         return found.set_axis(_index(X, len(x)), axis=0)
+
+    def explain(
+        self,
+        X: Any,  # noqa: N803
+        spent: Any = None,
+        *,
+        costs: Any = None,
+        forbid: Any = None,
+        budget: Any = None,
+    ) -> pd.DataFrame:
+        """Say which results of the recommended actions would change the predictions, and to what.
+
+        Parameters
+        ----------
+        X, spent, costs, forbid, budget
+            As for `recommend`.
+
+        Returns
+        -------
+        outcomes
+            For each row that is not to stop, the outcomes of its recommended action: `row` (its index),
+            `action`, `column`, the `result` in words, the bounds of an interval of numbers (`above`, `up_to`;
+            NaN: none), the `share` of results that are such, the `prediction` with them, the action that most
+            likely follows (`then`; None: none, or the policy does not look ahead), and the `probability of`
+            each class. Of a panel they are those of the column that tells most about the prediction, or where
+            no column does (None), one for each class that may be predicted.
+        """
+        advisor = at_prices(self._advisor(), check_case_costs(self._advisor().encoding, costs))
+        x, available = self._read(X)
+        amounts, budgets = _amounts("spent", spent, len(x)), _amounts("budget", budget, len(x))
+        forbidden = forbidden_actions(advisor.encoding, forbid)
+        closed = np.broadcast_to(forbidden, (len(x), len(forbidden)))
+        advice = advisor.advise(x, available, amounts, closed, budgets)
+        names = advisor.encoding.action_names
+        records = []
+        for place, outcomes in enumerate(expected_outcomes(advisor, advice)):
+            for each in outcomes:
+                told = {"row": _index(X, len(x))[place], "action": names[advice.choice[place] - 1]}
+                chances = {f"probability of {name}": value for name, value in each.probabilities.items()}
+                records.append(told | {k: v for k, v in vars(each).items() if k != "probabilities"} | chances)
+        columns = [*_EXPLAINED, *(f"probability of {name}" for name in self.classes_)]
+        numbers = dict.fromkeys(("above", "up_to"), np.float64)
+        return pd.DataFrame(records, columns=columns).astype(numbers)
 
     def acquire(self, X: Any, budget: float | None = None) -> pd.DataFrame:  # noqa: N803
         """Simulate acquisition on rows whose values are known.

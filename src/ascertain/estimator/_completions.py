@@ -51,10 +51,10 @@ def completions(
 
     rows = numbers, x, available, prediction
     each = jax.vmap(complete, in_axes=(None, 0, 0, 0, 0))
-    return for_each_draw(lambda place: each(place, *rows), jnp.arange(draws), n_rows)
+    drawn: Array = for_each_draw(lambda place: each(place, *rows), jnp.arange(draws), n_rows)
+    return drawn
 
 
-def for_each_draw(function: Callable[[Any], Array], draws: Any, n_rows: int) -> Array:
+def for_each_draw(function: Callable[[Any], Any], draws: Any, n_rows: int) -> Any:
     """Map over draws: all at once for few rows, as that is quicker; one by one for many, to save memory."""
-    mapped: Array = jax.vmap(function)(draws) if n_rows <= FEW_ROWS else jax.lax.map(function, draws)
-    return mapped
+    return jax.vmap(function)(draws) if n_rows <= FEW_ROWS else jax.lax.map(function, draws)

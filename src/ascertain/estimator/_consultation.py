@@ -4,6 +4,7 @@ A `Consultation` does not change: each step returns another one, so that a step 
 written as plain data, which a page or a file can hold.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from ascertain._core.json import Strict, first_finding
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advice, Advisor
 from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs, forbidden_actions
+from ascertain.estimator._outcomes import Outcome, expected_outcomes
 from ascertain.tables._encoding import Action, Encoding
 
 Value = float | bool | str
@@ -68,10 +70,11 @@ class Answer:
     recommended: str | None  # an action; None: to stop
     why: str | None  # the reason to stop: "policy", "budget" or "nothing left"
     ahead: Ahead | None  # None: to stop, or the policy does not look ahead
+    outcomes: tuple[Outcome, ...]  # of the recommended action; none if it is to stop
     options: tuple[Option, ...]  # the best first
     prediction: str
     probabilities: dict[str, float]
-    ranges: dict[str, tuple[float, float]]  # of each probability over completions (90%)
+    ranges: dict[str, tuple[float, float]]  # of each probability once everything is measured (90%)
     spent: float
     budget: float
     outside: tuple[str, ...]  # columns with a value that training did not have
@@ -81,6 +84,17 @@ class Answer:
     def left(self) -> float:
         """What may still be spent."""
         return max(self.budget - self.spent, 0.0)
+
+    @property
+    def over(self) -> float:
+        """What was spent beyond the budget, if it is more than rounding."""
+        return self.spent - self.budget if self.spent > spending_limit(self.budget) else 0.0
+
+    def removed(self, option: Option) -> float:
+        """The share of the present uncertainty (entropy) that an action's result is expected to remove."""
+        chances = [chance for chance in self.probabilities.values() if chance > 0]
+        entropy = -sum(chance * math.log2(chance) for chance in chances)
+        return min(option.benefit / entropy, 1.0) if entropy > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +186,7 @@ class Consultation:
             recommended=None if choice == 0 else encoding.action_names[choice - 1],
             why=why,
             ahead=self._ahead(advice),
+            outcomes=expected_outcomes(advisor, advice)[0],
             options=tuple(options),
             prediction=classes[int(advisor.decide(probabilities))],
             probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),

@@ -20,6 +20,7 @@ from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._case_prices import check_case_costs, stated_prices
 from ascertain.estimator._consultation import Ahead, Answer, Consultation, Option, Value
+from ascertain.estimator._outcomes import outcomes_text
 from ascertain.tables._amounts import read_amounts
 from ascertain.tables._columns import Column
 
@@ -238,7 +239,7 @@ class Session:
         if forbidden := [option.action for option in answer.options if option.forbidden]:
             facts["Forbidden"] = escape(", ".join(forbidden))
         facts["Prediction"] = prediction_text(answer)
-        facts["Budget"] = f"{answer.left:g} left of {answer.budget:g}; {answer.spent:g} spent"
+        facts["Budget"] = budget_text(answer)
         self._print("")
         self._print_grid((f"[dim]{label}[/]", text) for label, text in facts.items())
         for note in answer.notes:
@@ -253,8 +254,9 @@ class Session:
         cost = escape(cost_text(option))
         self._print(
             f"[bold green]Measure next:[/] [bold]{escape(option.action)}[/]{panel}, cost {cost}; "
-            f"by itself expected to tell {option.benefit:.3f} bits about the class"
+            f"by itself expected to remove {benefit_text(option, answer)}"
         )
+        self._print(escape(result_text(answer)))
         if answer.ahead is not None:
             self._print(ahead_text(answer.ahead, answer.budget))
         others = [each for each in answer.options if each.affordable and each.open and each != option]
@@ -264,13 +266,12 @@ class Session:
             self._print(f"[dim]Otherwise: {escape(shown)}{more}[/]")
 
     def _show_options(self, answer: Answer) -> None:
-        printed = Table("action", "cost", "expected to tell", "", box=None, padding=(0, 2, 0, 0))
+        printed = Table("action", "cost", "expected to remove", "", box=None, padding=(0, 2, 0, 0))
         for option in answer.options:
             closed = "forbidden" if option.forbidden else "skipped" if option.skipped else ""
             note = closed or ("" if option.affordable else "over the budget")
-            printed.add_row(
-                escape(option.action), escape(cost_text(option)), f"{option.benefit:.3f} bits", note
-            )
+            benefit = benefit_text(option, answer)
+            printed.add_row(escape(option.action), escape(cost_text(option)), benefit, note)
         self._console.print(printed, highlight=False)
 
     def _show_help(self) -> None:
@@ -311,6 +312,25 @@ def cost_text(option: Option) -> str:
     if not option.setup:
         return f"{option.cost:g}"
     return f"{option.cost - option.setup:g} + {option.setup:g} set-up ({', '.join(option.setups)})"
+
+
+def budget_text(answer: Answer) -> str:
+    """Write what is left of the budget, or by how much it is exceeded."""
+    if answer.over:
+        return f"[yellow]{answer.over:g} over the budget[/] of {answer.budget:g}; {answer.spent:g} spent"
+    return f"{answer.left:g} left of {answer.budget:g}; {answer.spent:g} spent"
+
+
+def benefit_text(option: Option, answer: Answer) -> str:
+    """Write the share of the uncertainty that a result is expected to remove, and the same in bits."""
+    return f"{answer.removed(option):.0%} of the uncertainty ({option.benefit:.3f} bits)"
+
+
+def result_text(answer: Answer) -> str:
+    """Write which results of the recommended action would change the prediction, and to what."""
+    text = outcomes_text(answer.outcomes, answer.recommended or "", answer.prediction)
+    is_result = answer.outcomes[0].column is not None and not text.startswith("no result")
+    return f"If {text}." if is_result else f"{text[:1].upper()}{text[1:]}."
 
 
 def ahead_text(ahead: Ahead, budget: float) -> str:

@@ -83,6 +83,7 @@ class OptionReply(Reply):
     setups: tuple[str, ...] = Field(description="the set-ups that are still to be paid for it")
     score: Score = Field(description="the policy's: the higher, the sooner")
     benefit: Amount = Field(description="information that it is expected to give about the class, in bits")
+    removed: Share = Field(description="the same as a share of the present uncertainty about the class")
     affordable: bool
     skipped: bool
     forbidden: bool
@@ -98,6 +99,21 @@ class AheadReply(Reply):
     then_share: Share = Field(description="the probability that this follows")
 
 
+class OutcomeReply(Reply):
+    """Results of the recommended action, and what would be predicted with them."""
+
+    column: str | None = Field(description="that has the result; null: all columns of a panel together")
+    result: str = Field(description="in words")
+    above: float | None = Field(description="of an interval of numbers: results are larger; null: no bound")
+    up_to: float | None = Field(description="of an interval of numbers: results are at most this")
+    share: Share = Field(description="the probability of such a result")
+    prediction: str
+    probabilities: dict[str, Share]
+    then: str | None = Field(
+        description="the action that most likely follows; null: stop, or the policy does not look ahead"
+    )
+
+
 class AnswerReply(Reply):
     """What to measure next for a case, and what to predict."""
 
@@ -105,6 +121,9 @@ class AnswerReply(Reply):
     why: Literal["policy", "budget", "nothing left"] | None = Field(description="the reason to stop")
     ahead: AheadReply | None = Field(
         description="along the best continuation; null: stop, or the policy does not look ahead"
+    )
+    outcomes: tuple[OutcomeReply, ...] = Field(
+        description="which results of the recommended action would change the prediction, and to what"
     )
     options: tuple[OptionReply, ...] = Field(description="the best first")
     prediction: str
@@ -115,6 +134,7 @@ class AnswerReply(Reply):
     spent: Amount
     budget: Amount
     left: Amount
+    over: Amount = Field(description="what was spent beyond the budget")
     outside: tuple[str, ...] = Field(description="columns whose value is outside the training range")
     notes: tuple[str, ...] = Field(description="where the case is not what the policy was trained for")
     course: tuple[dict[str, Share], ...] = Field(
@@ -152,5 +172,7 @@ def describe(advisor: Advisor, about: About) -> ModelReply:
 def answer_case(consultation: Consultation) -> AnswerReply:
     """Answer a case."""
     answer = consultation.answer()
-    more = {"left": answer.left, "course": consultation.course(), "case": consultation.case}
+    options = [vars(option) | {"removed": answer.removed(option)} for option in answer.options]
+    more = {"left": answer.left, "over": answer.over, "options": options}
+    more |= {"course": consultation.course(), "case": consultation.case}
     return AnswerReply.model_validate(vars(answer) | more)

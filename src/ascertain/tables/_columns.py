@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from ascertain._core.frames import listed, value_name
+from ascertain._core.frames import listed, short_number, value_name
 from ascertain.errors import InputError
 
 Kind = Literal["number", "boolean", "category", "empty"]  # empty: never measured in training
@@ -59,7 +59,9 @@ class Column:
             return "nothing, as it was never measured in training"
         if self.kind == "boolean":
             return "yes or no"
-        return f"a number ({value_name(self.low)} to {value_name(self.high)} in training)"
+        if self.low is None or self.high is None:
+            return "a number"
+        return f"a number ({short_number(self.low)} to {short_number(self.high)} in training)"
 
     def parse(self, text: str) -> float | bool | str:
         """Read a value that a person typed."""
