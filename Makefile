@@ -1,13 +1,14 @@
 # make demo      set everything up and run the demonstration
 # make test      set everything up and run the checks (lint, types, tests)
 # make test-full the same, and the slow and statistical tests
+# make docs      build the documentation site into site/
 # make install   only the set-up: a virtual environment in .venv
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: install demo test test-full lint format bench clean
+.PHONY: install demo test test-full docs lint format bench clean
 
 install: $(INSTALLED)
 
@@ -33,6 +34,12 @@ test: lint
 test-full: lint
 	$(BIN)/pytest -n 2 -q --dist loadfile -m 'slow or not slow'
 
+docs: $(INSTALLED)
+	@$(BIN)/python -c 'import mkdocstrings' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site begins at site/index.html"
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -43,4 +50,4 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/methods.py
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -71,11 +71,20 @@ def _last_step(estimator: Any, X: Any) -> tuple[AcquisitionClassifier, Any]:  # 
 
 
 policy_accuracy = PolicyScorer("accuracy")
+"""Share of right predictions."""
 policy_f1 = PolicyScorer("f1")
+"""F1 averaged over the classes."""
 policy_auroc = PolicyScorer("auroc")
+"""Area under the ROC curve."""
 policy_auprc = PolicyScorer("auprc")
+"""Average precision."""
 policy_neg_log_loss = PolicyScorer("log_loss")
+"""Minus the log loss."""
 policy_neg_brier = PolicyScorer("brier")
+"""Minus the Brier score."""
 policy_neg_mean_cost = PolicyScorer("mean_cost")
+"""Minus what is spent on acquisitions."""
 policy_neg_decision_cost = PolicyScorer("decision_cost")
+"""Minus the mean cost of decisions, for classifiers with `decision_costs`."""
 policy_neg_total_cost = PolicyScorer("total_cost")
+"""Minus the mean cost of decisions and acquisitions together."""
