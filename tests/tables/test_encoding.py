@@ -372,3 +372,24 @@ def test_prices_for_anything_else_are_ignored_with_one_line() -> None:
 
 def test_a_default_alone_is_the_price_of_everything() -> None:
     assert [action.price for action in fit_encoding(patients(), default_cost=2).actions] == [2] * 4
+
+
+def test_columns_that_are_set_aside_need_not_come_and_are_not_read() -> None:
+    table = patients(note=["?"] * 8)[["note", "age", "colour", "smoker", "scan"]]
+    encoding = fit_encoding(
+        table, aside={"note": "a note", "scan": "broken"}, costs={"age": 1, "colour": 2, "smoker": 3}
+    )
+    assert encoding.table_columns == ("note", "age", "colour", "smoker", "scan")
+    assert encoding.action_names == ("age", "colour", "smoker")
+    assert [(each.name, each.place, each.reason) for each in encoding.aside] == [
+        ("note", 0, "a note"),
+        ("scan", 4, "broken"),
+    ]
+    wanted = encoding.transform(table)
+    same(encoding.transform(table.drop(columns=["note", "scan"])), wanted)
+    same(encoding.transform(table.to_numpy(object)), wanted)  # by position, with all columns
+    assert Encoding.from_json(json.loads(json.dumps(encoding.to_json()))) == encoding
+    with pytest.raises(InputError, match="X has 3 features, but Encoding is expecting 5"):
+        encoding.transform(np.ones((2, 3)))
+    with pytest.raises(InputError, match=r"no column can be used \('age': gone\)"):
+        fit_encoding(patients()[["age"]], aside={"age": "gone"})

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
-from ascertain.tables._reading import encode, read_frame, read_user_table, set_aside
+from ascertain.tables._reading import encode, read_frame, read_user_table
+from ascertain.tables._usable import idle_columns, set_aside
 
 PATIENTS = "age,pain,scan,sick\n40,None,0.5,no\n?,mild, ? ,yes\n62,NA,-9,yes\n73,mild,,\n"
 
@@ -79,13 +80,17 @@ def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
         ("a,sick\n1,no\n2,no\n", "sick", "has one class, 'no'; there is nothing to predict"),
         ("a,sick\n1,\n2,?\n", "sick", "is empty in all 2 rows"),
         ("sick\nno\nyes\n", "sick", "no column besides the target"),
-        ("a,y\n" + "".join(f"1,{i}.5\n" for i in range(40)), "y", "40 different values, more than 30"),
+        ("a,y\n" + "".join(f"1,{i}.5\n" for i in range(40)), "y", "a regression target, with 40 different"),
+        ("a,y\n" + "".join(f"1,{i % 3}.5\n" for i in range(40)), "y", "from 0.5 to 2.5, but classes are"),
+        ("a,y\n" + "".join(f"1,{i}\n" for i in range(40)), "y", "'y' is a regression target, with 40"),
+        ("a,y\n" + "".join(f"1,k{i}\n" for i in range(40)), "y", "40 different values, more than 30"),
         ("a,b,a\n1,2,3\n", "b", "two columns of mine.csv are called 'a'"),
         ("1,2,3\n4,5,6\n", "b", "the first line of mine.csv holds no names"),
         ("a,b\n1,2\n1,2,3\n", "b", "cannot be read as a table separated by ','"),
         ("a,b\n1,2,3\n1,2,3\n", "b", "cannot be read as a table separated by ','"),
         ("a,b\n", "b", "it is empty"),
-        ("", "b", "cannot be read as a table"),
+        ("", "b", "mine.csv is empty"),
+        ("  \n\n", "b", "mine.csv is empty"),
     ],
 )
 def test_what_cannot_be_used_is_explained(tmp_path: Path, text: str, target: str, message: str) -> None:
@@ -113,15 +118,51 @@ def test_columns_that_no_policy_can_use_are_set_aside() -> None:
             "patient_id": np.random.default_rng(0).permutation(10 * n)[:n],
             "row": np.arange(n),
             "note": [f"text {i}" for i in range(n)],
+            "free": [f"text {i % 250}" for i in range(n)],
             "empty": [None] * n,
+            "same": [7.0, np.nan] * (n // 2),
             "weight": np.arange(n) * 10.0,  # all different, but neither a sequence nor called an identifier
             "month": pd.date_range("2020-01-01", periods=n),
         }
     )
     reasons = set_aside(columns)
-    assert set(reasons) == {"patient_id", "row", "note", "empty", "month"}
-    assert "300 different texts" in reasons["note"]
+    assert set(reasons) == {"patient_id", "row", "note", "free", "empty", "same"}  # dates are of use
+    assert reasons["note"] == "its texts tell rows apart, as an identifier does"
+    assert reasons["row"] == "it numbers the rows, as an identifier does"
     assert reasons["empty"] == "it was never measured"
+    assert reasons["same"] == "it always holds 7, so it can tell nothing"
+    assert "250 different texts" in reasons["free"]
+    assert list(idle_columns(columns)) == ["patient_id", "row", "note", "empty", "same"]
+    assert list(idle_columns(columns, named=False)) == ["empty", "same"]
+    half = columns.sample(frac=0.5, random_state=0)  # as where rows are held out
+    assert {"patient_id", "row", "note"} <= set(set_aside(half))
+
+
+def test_numbers_with_stray_texts_are_named_with_rows_and_what_to_type(tmp_path: Path) -> None:
+    cells = [f"{i / 7:.3f}" for i in range(40)]
+    cells[3] = cells[30] = "err"
+    cells[5] = "not done"
+    rows = "".join(f"{cell},{i % 4},{'no' if i % 2 else 'yes'}\n" for i, cell in enumerate(cells))
+    path = write(tmp_path, "iron,stage,sick\n9,1,\n" + rows)  # the first row has no target
+    table = read_user_table(path, "sick")
+    assert set_aside(table.columns, first_row=table.first_row) == {
+        "iron": "it holds numbers, but in 3 of 40 cells texts: 'err' in rows 6, 33, 'not done' in row 8; if "
+        "they mean 'not measured', add --na err --na 'not done'"
+    }
+    assert path.read_text().splitlines()[5].startswith("err")  # row 6 of the file
+    cleaned = read_user_table(path, "sick", markers=["err", "not done"])
+    assert not set_aside(cleaned.columns)
+    assert cleaned.columns["iron"].isna().sum() == 3
+
+
+@pytest.mark.parametrize("word", ["inf", "-inf", "1e39"])
+def test_an_infinite_cell_is_named_and_may_be_a_marker(tmp_path: Path, word: str) -> None:
+    rows = "".join(f"{i / 7:.3f},{'no' if i % 2 else 'yes'}\n" for i in range(40))
+    path = write(tmp_path, f"iron,sick\n{rows}{word},no\n")
+    with pytest.raises(InputError, match=r"the column 'iron' holds .* in row 42; correct it, or empty it"):
+        encode(read_user_table(path, "sick"))
+    encoding, aside = encode(read_user_table(path, "sick", markers=[word]))
+    assert (encoding.columns[0].name, aside) == ("iron", {})
 
 
 def test_prices_panels_and_known_columns_survive_what_is_set_aside(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ascertain._core.checks import check_budget, check_numbers
 from ascertain._core.frames import as_pandas, value_name
@@ -106,7 +105,7 @@ def from_frame(
     if budget is not None and budgets is not None:
         raise InputError("budget and budgets say the same; pass one of them")
     amounts = budgets if budget is None else [budget]
-    return _dataset(name, "the caller's table", table, table.columns, encoding, amounts)
+    return _dataset(name, "the caller's table", table, encoding, amounts)
 
 
 def from_file(
@@ -151,9 +150,8 @@ def from_file(
     for column, reason in aside.items():
         message = f"{table.name}: the column {column!r} is left out: {reason}"
         warnings.warn(message, UserWarning, stacklevel=2)
-    columns = table.columns.drop(columns=list(aside))
     called = file.name.partition(".")[0] if name is None else name
-    return _dataset(called, table.name, table, columns, encoding, budgets)
+    return _dataset(called, table.name, table, encoding, budgets)
 
 
 def _lists(costs: Any, groups: Any, setup: Any) -> dict[str, Any]:
@@ -179,7 +177,6 @@ def _dataset(
     name: str,
     source: str,
     table: UserTable,
-    columns: pd.DataFrame,
     encoding: Encoding,
     budgets: Any,
 ) -> Dataset:
@@ -190,7 +187,7 @@ def _dataset(
             f"({counts[rare]}); merge or drop classes with fewer than {FEWEST_ROWS}"
         )
     for column in [column.name for column in encoding.columns if column.constant]:
-        value = value_name(columns[column].dropna().iloc[0])
+        value = value_name(table.columns[column].dropna().iloc[0])
         message = f"the column {column!r} always holds {value}; it can tell nothing"
         warnings.warn(message, UserWarning, stacklevel=3)
     prices = [*(action.price for action in encoding.actions), *(each.cost for each in encoding.setups)]
@@ -199,7 +196,7 @@ def _dataset(
         check_budget(amount, encoding.price_list.first)
     if not len(amounts):
         raise InputError("budgets is empty; list what may be spent on one instance, or leave it out")
-    rows = RawRows(encoding.values(columns), table.y)
+    rows = RawRows(encoding.values(table.columns), table.y)
     return Dataset(
         name=name,
         problem=encoding.problem(max(amounts), table.classes),

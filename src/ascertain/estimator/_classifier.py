@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, _safe_indexing, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from ascertain._core.checks import LARGEST_BUDGET, check_numbers, check_sample_weight
@@ -23,6 +22,7 @@ from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences
 from ascertain.estimator._outcomes import expected_outcomes, outcomes_text
 from ascertain.estimator._sets import BestSets, best_sets
+from ascertain.estimator._targets import class_numbers
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
 from ascertain.estimator._weights import weigh_classes
 from ascertain.evaluation._auto import AUTO
@@ -33,7 +33,8 @@ from ascertain.evaluation._rollouts import budget_episodes
 from ascertain.predictors._predictions import predictions
 from ascertain.problem import Table
 from ascertain.tables._columns import as_array, is_table
-from ascertain.tables._encoding import Encoding, fit_encoding
+from ascertain.tables._encoding import Encoding, as_columns, fit_encoding
+from ascertain.tables._usable import idle_columns
 
 _WITH_SETS = ("why", "prediction", "probability", "low", "high")  # of a recommendation
 
@@ -110,6 +111,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     treatment_
         The treatment that the policy learned with: `name`, `restorer` (empty unless it is `"restored"`) and
         `completions`.
+    set_aside_
+        The columns that are not used, and why: never measured, constant, or identifiers of rows.
     auto_
         With `treatment="auto"`, what was considered: a row for each `candidate`, with the `restorer_score`
         (an energy score; smaller is better), its `score_difference` to the nearest hot deck's and the
@@ -187,6 +190,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         choices = self._choices()
         self._check(X, reset=True)
         X, y, row_weights = _counted(X, y, sample_weight)  # noqa: N806
+        columns, named = as_columns(X)
+        classes, labels = class_numbers(y, len(columns))
+        if len(classes) < 2:
+            raise InputError(f"y has 1 class, {str(classes[0])!r}; there is nothing to tell apart")
+        weights = weigh_classes(self.class_weight, classes, labels, row_weights)
+        aside = idle_columns(columns, named=named)
+        for name, reason in aside.items():
+            warnings.warn(f"the column {name!r} is left out: {reason}", UserWarning, stacklevel=2)
         encoding = fit_encoding(
             X,
             costs=self.costs,
@@ -194,12 +205,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             known=self.known,
             default_cost=self.default_cost,
             setup=self.setup,
+            aside=aside,
         )
         x, available = encoding.transform(X)
-        classes, labels = _classes(y, len(x))
-        if len(classes) < 2:
-            raise InputError(f"y has 1 class, {str(classes[0])!r}; there is nothing to tell apart")
-        weights = weigh_classes(self.class_weight, classes, labels, row_weights)
         problem = encoding.problem(self.budget, [str(each) for each in classes])
         if self.decision_costs is not None:
             problem = problem.with_decision_costs(check_decision_costs(self.decision_costs, classes))
@@ -505,7 +513,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def adopt(self, advisor: Advisor) -> "AcquisitionClassifier":
         """Become fitted, by an advisor that was fitted or loaded elsewhere."""
-        columns = [column.name for column in advisor.encoding.columns]
+        columns = advisor.encoding.table_columns
         self._adopt(advisor)
         self.n_features_in_ = len(columns)
         if advisor.encoding.named:
@@ -515,6 +523,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _adopt(self, advisor: Advisor) -> None:
         self.classes_, self.advisor_ = advisor.classes, advisor
         self.treatment_ = self._choices().treated if advisor.auto is None else advisor.auto.treated
+        self.set_aside_ = {each.name: each.reason for each in advisor.encoding.aside}
         self.auto_: Any = None if advisor.auto is None else advisor.auto.frame()
 
     def __sklearn_tags__(self) -> Tags:
@@ -572,7 +581,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _labelled(self, X: Any, y: Any) -> Table:  # noqa: N803
         """Encode rows with their classes."""
         x, available = self._read(X)
-        known, labels = _classes(y, len(x))
+        known, labels = class_numbers(y, len(x))
         unknown = [each for each in known if each not in self.classes_]
         if unknown:
             raise InputError(f"y holds {str(unknown[0])!r}, a class that the training table did not have")
@@ -583,6 +592,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Raise unless `X` is a table with the columns of `fit`; with `reset`, remember its columns."""
         if not is_table(X):
             as_array(X)
+        elif not reset and self._advisor().encoding.named:
+            return  # the encoding finds columns by name, in any order and among others
         validate_data(self, X, reset=reset, skip_check_array=True)
 
     def _budgets(self, budgets: Sequence[float | None] | None) -> list[float]:
@@ -602,19 +613,6 @@ def _counted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray |
     kept = np.flatnonzero(weights)
     left = weights[kept]
     return _safe_indexing(X, kept), _safe_indexing(y, kept), None if np.ptp(left) == 0 else left
-
-
-def _classes(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct classes, and each row's as a number."""
-    labels = column_or_1d(y, warn=True)
-    if len(labels) != n_rows:
-        raise InputError(f"X has {n_rows} rows, but y has {len(labels)}")
-    holes = np.flatnonzero(pd.isna(labels))
-    if len(holes):
-        raise InputError(f"y is NaN in row {holes[0]}; leave out the rows without a class")
-    check_classification_targets(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes
 
 
 def _setup_parameter(encoding: Encoding) -> dict[str, Any]:

@@ -276,7 +276,7 @@ class Consultation:
     def _row(self) -> np.ndarray:
         values = self.values
         # One row of objects is the quickest to encode.
-        return np.array([[values.get(column.name) for column in self.advisor.encoding.columns]], object)
+        return np.array([[values.get(name) for name in self.advisor.encoding.table_columns]], object)
 
     @property
     def _classes(self) -> list[str]:

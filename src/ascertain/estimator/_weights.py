@@ -22,6 +22,13 @@ def weigh_classes(
         totals = np.bincount(labels, weights, minlength=len(classes))
         return totals.sum() / (len(classes) * totals)
     found: np.ndarray = compute_class_weight(class_weight, classes=classes, y=classes[labels])
+    for name, weight in zip(classes, found, strict=True):
+        if not 0 <= weight < np.inf:
+            raise InputError(
+                f"the class_weight of {str(name)!r} is {weight:g}; weights are finite and not negative"
+            )
+    if not found.any():
+        raise InputError("class_weight is 0 for all classes; at least one must count")
     return found
 
 

@@ -99,6 +99,7 @@ def _value(column: ColumnReply) -> dict[str, Any]:
         "number": {"type": "number", "minimum": -LARGEST, "maximum": LARGEST},
         "boolean": {"type": "boolean"},
         "category": {"enum": column.categories},
+        "date": {"type": "string", "format": "date"},
     }
     typed = {"type": ["string", "number", "boolean"], "description": "as typed; refused if it is not clear"}
     return {"anyOf": [own[column.kind], typed]}

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Case, Consultation
 from ascertain.serve._about import About
+from ascertain.tables._columns import Kind
 
 # Bounds are documented but not enforced: a reply is never refused for a rounding error.
 Share = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
@@ -39,7 +40,7 @@ class ColumnReply(Reply):
     """A column of the table."""
 
     name: str
-    kind: Literal["number", "boolean", "category", "empty"]
+    kind: Kind
     categories: tuple[str, ...] | None
     low: float | None = Field(description="the smallest value in training")
     high: float | None = Field(description="the largest value in training")

@@ -84,6 +84,7 @@
     const option = answer.options.find((each) => each.action === column.action);
     const parts = form === "more" && action.columns.length === 1 && option ? [`cost ${costOf(option)}`] : [];
     if (column.kind === "number") parts.push(`${amount(column.low)} to ${amount(column.high)} in training`);
+    if (column.kind === "date") parts.push("a date such as 2021-03-05");
     if (column.kind === "empty") parts.push("never measured in training");
     return parts.join(" · ");
   }
@@ -103,9 +104,9 @@
       input.append(new Option("not known", ""));
       choices.forEach((choice, at) => input.append(new Option(choice, String(at + 1))));
     } else {
-      input.type = "number";
+      input.type = column.kind === "date" ? "text" : "number";
       input.step = "any";
-      input.inputMode = "decimal";
+      input.inputMode = column.kind === "date" ? "text" : "decimal";
       input.autocomplete = "off";
       input.disabled = column.kind === "empty";
     }
@@ -148,7 +149,7 @@
       const choice = Number(input.value) - 1;
       if (column.kind === "boolean") values[column.name] = choice === 0;
       else if (column.kind === "category") values[column.name] = column.categories[choice];
-      else values[column.name] = input.valueAsNumber;
+      else values[column.name] = column.kind === "date" ? input.value : input.valueAsNumber;
     }
     return values;
   }

@@ -12,10 +12,14 @@ from jaxtyping import Float64
 
 from ascertain._core.frames import listed, short_number, value_name
 from ascertain.errors import InputError
+from ascertain.tables._dates import Order, date_shape, day_name, days, is_date, learn_order
 
-Kind = Literal["number", "boolean", "category", "empty"]  # empty: never measured in training
+Kind = Literal["number", "boolean", "category", "date", "empty"]  # empty: never measured in training
+DatePart = Literal["month", "hour"]
 LARGEST = float(np.finfo(np.float32).max)  # of a number in a cell
 MOST_CATEGORIES = 200  # a column with more is an identifier or free text
+MOSTLY = 0.8  # the share of numbers or dates beyond which other texts in a column are strays
+_A_YEAR = 366.0  # days
 _FEW_ROWS = 64  # up to here, reading cell by cell is quicker than asking pandas for each column
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
@@ -35,14 +39,16 @@ class Column:
     categories: tuple[str, ...] | None
     mean: tuple[float, ...]
     scale: tuple[float, ...]
-    low: float | None  # of numbers and booleans
+    low: float | None  # of numbers, booleans and dates (in days since 1970)
     high: float | None
+    order: Order | None = None  # how dates are written
+    parts: tuple[DatePart, ...] = ()  # of dates, as features besides the day
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The features that the column becomes: itself, or one for each of its categories."""
+        """The features that the column becomes: itself and parts of its dates, or each of its categories."""
         if self.categories is None:
-            return (self.name,)
+            return (self.name, *(f"{self.name} ({part})" for part in self.parts))
         return tuple(f"{self.name}={category}" for category in self.categories)
 
     @property
@@ -60,7 +66,9 @@ class Column:
         if self.kind == "boolean":
             return "yes or no"
         if self.low is None or self.high is None:
-            return "a number"
+            return f"a {self.kind}"
+        if self.kind == "date":
+            return f"a date ({day_name(self.low)} to {day_name(self.high)} in training)"
         return f"a number ({short_number(self.low)} to {short_number(self.high)} in training)"
 
     def parse(self, text: str) -> float | bool | str:
@@ -71,14 +79,17 @@ class Column:
             value = self._category(text)
         elif self.kind == "boolean":
             value = _WORDS.get(typed.casefold())
+        elif self.kind == "date":
+            number = self._days(typed)
+            value = None if number is None else day_name(number)
         elif self.kind == "number" and _THOUSANDS.fullmatch(typed):
             raise InputError(
                 f"{text!r} may stand for {typed.replace(',', '')} or {typed.replace(',', '.')}; "
                 f"give {self.name!r} without a comma"
             )
         elif self.kind == "number" and _NUMBER.fullmatch(typed):
-            number = float(typed.replace(",", "."))
-            value = number if abs(number) <= LARGEST else None
+            amount = float(typed.replace(",", "."))
+            value = amount if abs(amount) <= LARGEST else None
         if value is None:
             raise InputError(f"{text!r} cannot be used: {self.name!r} takes {self.allowed}")
         return value
@@ -98,7 +109,12 @@ class Column:
         """Whether training had no such category, or no numbers as low or as high as this one."""
         if self.categories is not None:
             return value_name(value) not in self.categories
-        return self.low is None or self.high is None or not self.low <= float(value) <= self.high
+        number = self._days(value) if self.kind == "date" else float(value)
+        known = self.low is not None and self.high is not None and number is not None
+        return not known or not self.low <= number <= self.high  # type: ignore[operator]
+
+    def _days(self, value: object) -> float | None:
+        return days(value, self.order or "ymd")
 
     def check(self) -> None:
         """Raise where the parts do not fit together, as in files that were changed."""
@@ -106,7 +122,10 @@ class Column:
             (self.categories is not None) == (self.kind == "category")
             and len(self.features) == len(self.mean) == len(self.scale) > 0
             and all(scale > 0 for scale in self.scale)
-            and (self.low is not None) == (self.high is not None) == (self.kind in ("number", "boolean"))
+            and (self.low is not None) == (self.high is not None)
+            and (self.low is not None) == (self.kind in ("number", "boolean", "date"))
+            and (self.order is not None) == (self.kind == "date")
+            and (self.kind == "date" or not self.parts)
             and (self.low is None or self.high is None or self.low <= self.high)
         )
         if not fits:
@@ -184,6 +203,8 @@ def read(
     for column, held in zip(columns, cells, strict=True):
         if column.categories is not None:
             raw[:, start : start + len(column.categories)] = _one_hot(column, held, unseen)
+        elif column.kind == "date":
+            raw[:, start : start + len(column.mean)] = _date_features(column, held)
         elif column.kind != "empty":
             raw[:, start] = held if held.dtype != object else _numbers(column.name, held)
         start += len(column.mean)
@@ -222,6 +243,23 @@ def _numbers(name: str, cells: np.ndarray) -> list[float]:
     return numbers
 
 
+def _date_features(column: Column, cells: np.ndarray) -> np.ndarray:
+    """The days since 1970, and the parts of dates that are features besides."""
+    numbers = np.full(len(cells), np.nan)
+    for row, value in enumerate(cells.tolist() if cells.dtype.kind != "M" else cells.astype(object)):
+        if not _is_hole(value):
+            number = days(value, column.order or "ymd")
+            if number is None:
+                raise InputError(f"the column {column.name!r} holds {value!r} in row {row}, which is no date")
+            numbers[row] = number
+    months = np.full(len(cells), np.nan)
+    if "month" in column.parts:
+        there = ~np.isnan(numbers)
+        months[there] = numbers[there].astype("datetime64[D]").astype("datetime64[M]").astype(int) % 12 + 1
+    parts = {"month": months, "hour": numbers % 1 * 24}
+    return np.column_stack([numbers, *(parts[part] for part in column.parts)])
+
+
 def _one_hot(column: Column, cells: np.ndarray, unseen: str) -> np.ndarray:
     assert column.categories is not None
     places = {category: place for place, category in enumerate(column.categories)}
@@ -240,6 +278,7 @@ def _one_hot(column: Column, cells: np.ndarray, unseen: str) -> np.ndarray:
 def _is_hole(value: object) -> bool:
     # Not `value != value` of anything: cells may be arrays, which have no single answer.
     unknown = value is None or value is pd.NA or value is pd.NaT
+    unknown = unknown or (isinstance(value, np.datetime64) and bool(np.isnat(value)))
     return unknown or (isinstance(value, float | np.floating | Decimal) and value != value)
 
 
@@ -256,19 +295,54 @@ def learn(name: str, column: "pd.Series[Any]") -> Column:
     kind = _kind(name, column)
     categories = _categories(name, column) if kind == "category" else None
     width = len(categories or (name,))
-    blank = Column(name, kind, categories, (0.0,) * width, (1.0,) * width, low=None, high=None)
+    order = _order(name, column) if kind == "date" else None
+    blank = Column(name, kind, categories, (0.0,) * width, (1.0,) * width, low=None, high=None, order=order)
     if kind == "empty":
         return blank
-    raw = read([blank], [_series_cells(column)], "error")
+    cells = _series_cells(column)
+    raw = read([blank], [cells], "error")
+    if kind == "date":
+        parts = _useful_parts(raw[:, 0])
+        blank = dataclasses.replace(
+            blank, parts=parts, mean=(0.0,) * (1 + len(parts)), scale=(1.0,) * (1 + len(parts))
+        )
+        raw = read([blank], [cells], "error")
     measured = raw[~np.isnan(raw[:, 0])]
     mean, variance = measured.mean(axis=0), measured.var(axis=0)
     rounding = np.finfo(np.float64).eps * len(measured)
     # As in scikit-learn's StandardScaler: what rounding alone can explain is no deviation.
     scale = np.where(variance <= rounding * variance + (rounding * mean) ** 2, 1.0, np.sqrt(variance))
-    low, high = (None, None) if categories else (float(measured.min()), float(measured.max()))
+    low, high = (None, None) if categories else (float(measured[:, 0].min()), float(measured[:, 0].max()))
     return dataclasses.replace(
         blank, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()), low=low, high=high
     )
+
+
+def _order(name: str, column: "pd.Series[Any]") -> Order:
+    """In which order the dates of a column are written."""
+    texts = [value for value in column.dropna().unique() if isinstance(value, str)]
+    return learn_order(name, texts) if texts else "ymd"
+
+
+def _useful_parts(numbers: np.ndarray) -> tuple[DatePart, ...]:
+    """The month where dates cover more than a year, the hour where they have a time of day."""
+    there = numbers[~np.isnan(numbers)]
+    month: tuple[DatePart, ...] = ("month",) if np.ptp(there) > _A_YEAR else ()
+    return (*month, "hour") if (there % 1 != 0).any() else month
+
+
+def mostly_dates(texts: "pd.Series[Any]") -> bool:
+    """Whether most of a column's texts are written as dates."""
+    return len(no_dates(texts)) < (1 - MOSTLY) * len(texts)
+
+
+def no_dates(texts: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Those of the texts that are not written as dates."""
+    some = texts.iloc[:_FEW_ROWS]
+    if all(date_shape(text) is None for text in some):  # as nearly always
+        return texts
+    shapes = {text: date_shape(text) for text in texts.unique()}
+    return texts[texts.map(lambda text: shapes[text] is None)]
 
 
 def number_classes(name: str, column: "pd.Series[Any]") -> tuple[tuple[str, ...], np.ndarray]:
@@ -304,7 +378,9 @@ def _kind(name: str, column: "pd.Series[Any]") -> Kind:
     if pd.api.types.is_numeric_dtype(dtype):
         return "boolean" if pd.api.types.is_bool_dtype(dtype) else "number"
     if pd.api.types.is_string_dtype(dtype):
-        return "category"
+        return "date" if mostly_dates(column.dropna()) else "category"
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return "date"
     raise InputError(
         f"the column {name!r} has the type {dtype}, which cannot be used; "
         "turn it into numbers or text, or drop it"
@@ -325,7 +401,12 @@ def _kind_of_objects(name: str, column: "pd.Series[Any]") -> Kind:
         raise InputError(
             f"the column {name!r} mixes {one} (row {row}) and {other} (row {other_row}); make them one type"
         )
-    kinds: dict[str, Kind] = {"booleans": "boolean", "numbers": "number", "text": "category"}
+    kinds: dict[str, Kind] = {
+        "booleans": "boolean",
+        "numbers": "number",
+        "dates": "date",
+        "text": "date" if "text" in first and mostly_dates(column.dropna()) else "category",
+    }
     return kinds[next(iter(first))]
 
 
@@ -335,4 +416,6 @@ def _cell_kind(value: object) -> str | None:
         return "booleans"
     if isinstance(value, int | float | np.integer | np.floating | Decimal):
         return "numbers"
+    if is_date(value):
+        return "dates"
     return "text" if isinstance(value, str) else None

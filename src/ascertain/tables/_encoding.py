@@ -6,7 +6,7 @@ read rows just as they were read in training.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -37,6 +37,15 @@ class Action:
     price: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Aside:
+    """A column of the training table that is not used, where it was, and why."""
+
+    name: str
+    place: int
+    reason: str
+
+
 class Discrete(NamedTuple):
     """What it takes to find the nearest value that a category or a boolean can have, by feature."""
 
@@ -55,6 +64,7 @@ class _Record(Strict):
     flagged: tuple[str, ...]
     named: bool
     setups: tuple[SharedSetup, ...] = ()
+    aside: tuple[Aside, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,18 +75,19 @@ class Encoding:
     lacks it; those that some training rows lacked are flagged: one more feature says whether a row does.
     """
 
-    columns: tuple[Column, ...]  # in the order of the training table
+    columns: tuple[Column, ...]  # those that are used, in the order of the training table
     actions: tuple[Action, ...]  # a panel of columns each, or one column
     known: tuple[str, ...]
     flagged: tuple[str, ...]
     named: bool  # whether the training table named its columns, as a DataFrame does and an array does not
     setups: tuple[SharedSetup, ...] = ()  # that actions share
+    aside: tuple[Aside, ...] = ()  # the columns that are not used
 
     def __post_init__(self) -> None:
         for column in self.columns:
             column.check()
         for what, names in (
-            ("columns", [column.name for column in self.columns]),
+            ("columns", self.table_columns),
             ("features", self.feature_names),
             ("actions", self.action_names),
         ):
@@ -97,6 +108,16 @@ class Encoding:
             groups={action.name: action.columns for action in self.actions},
             known=self.known,
         )
+        if len({each.place for each in self.aside} & set(range(len(self.table_columns)))) < len(self.aside):
+            raise InputError("the places of columns that are set aside do not fit together")
+
+    @cached_property
+    def table_columns(self) -> tuple[str, ...]:
+        """All columns of the training table in their order, also those that are not used."""
+        names = [column.name for column in self.columns]
+        for each in sorted(self.aside, key=lambda each: each.place):
+            names.insert(each.place, each.name)
+        return tuple(names)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -158,12 +179,11 @@ class Encoding:
     ) -> tuple[Float32[np.ndarray, "rows features"], Bool[np.ndarray, "rows features"]]:
         """Standardise the features of rows (0 where not available), and say which are available.
 
-        The columns of a DataFrame are matched by name, in any order, and those of an array by position. As
-        with scikit-learn's estimators, a table that lacks columns or has others besides is refused; one
-        that comes to an encoding of an unnamed array may call its columns as it likes. A column that was
-        never measured in training is never available, as nothing can be concluded from it. Known columns
-        always are: at their means where a row lacks them. No value is further from the mean than
-        `MOST_DEVIATIONS`.
+        The columns of a DataFrame are matched by name, in any order and among others, and those of an array
+        by position. A table that lacks columns is refused, unless they are set aside; one that comes to an
+        encoding of an unnamed array may call its columns as it likes. A column that was never measured in
+        training is never available, as nothing can be concluded from it. Known columns always are: at their
+        means where a row lacks them. No value is further from the mean than `MOST_DEVIATIONS`.
 
         Parameters
         ----------
@@ -203,7 +223,8 @@ class Encoding:
             elif column.kind == "boolean":
                 table[column.name] = pd.arrays.BooleanArray(raw[:, block.start] > 0.5, np.logical_not(there))
             else:
-                table[column.name] = np.where(there, raw[:, block.start], np.nan)
+                numbers = np.where(there, raw[:, block.start], np.nan)
+                table[column.name] = pd.to_datetime(numbers, unit="D") if column.kind == "date" else numbers
         return pd.DataFrame(table)
 
     def problem(self, budget: float | None, class_names: Sequence[str]) -> Problem:
@@ -275,33 +296,44 @@ class Encoding:
         if not is_table(given):
             array = as_array(given)
             self._check_width(array.shape[1])
+            array = array[:, self._places] if self.aside else array
             return list(array.astype(np.float64 if array.dtype.kind in "fiub" else object, copy=False).T)
         table = as_frame(given)
         found = list(map(str, table.columns))
         in_order = found == list(self._by_name)
         return table_cells(table if in_order else table.iloc[:, self._positions(found)])
 
+    @cached_property
+    def _places(self) -> list[int]:
+        """Where the columns were in the training table."""
+        aside = {each.place for each in self.aside}
+        return [place for place in range(len(self.table_columns)) if place not in aside]
+
     def _check_width(self, width: int) -> None:
-        if width != len(self.columns):  # in the words that scikit-learn's checks look for
+        if width != len(self.table_columns):  # in the words that scikit-learn's checks look for
             raise InputError(
-                f"X has {width} features, but Encoding is expecting {len(self.columns)} features as input"
+                f"X has {width} features, but Encoding is expecting {len(self.table_columns)} features as "
+                "input"
             )
 
     def _positions(self, found: list[str]) -> list[int]:
         """Where each column is in a table with others, or with other names or another order."""
-        extra, lacking = sorted(set(found) - set(self._by_name)), sorted(set(self._by_name) - set(found))
-        if (extra or lacking) and not self.named:
+        lacking = sorted(set(self._by_name) - set(found))
+        if not self.named and set(found) != set(self.table_columns):
             self._check_width(len(found))
-            return list(range(len(found)))
-        if extra or lacking:  # in scikit-learn's words
-            parts = ["The feature names should match those that were passed during fit."]
-            titles = "unseen at fit time", "seen at fit time, yet now missing"
-            for title, names in zip(titles, (extra, lacking), strict=True):
-                if names:
-                    more = ["- ..."] if len(names) > 8 else []
-                    parts += [f"Feature names {title}:", *(f"- {name}" for name in names[:8]), *more]
+            return self._places
+        if lacking:  # in scikit-learn's words
+            more = ["- ..."] if len(lacking) > 8 else []
+            parts = [
+                "The feature names should match those that were passed during fit.",
+                "Feature names seen at fit time, yet now missing:",
+                *(f"- {name}" for name in lacking[:8]),
+                *more,
+            ]
             raise InputError("\n".join(parts) + "\n")
-        for name in [name for name, count in Counter(found).items() if count > 1][:1]:
+        for name in [name for name, count in Counter(found).items() if count > 1 and name in self._by_name][
+            :1
+        ]:
             raise InputError(f"two columns are called {name!r}; rename one of them")
         return [found.index(name) for name in self._by_name]
 
@@ -316,13 +348,15 @@ def fit_encoding(
     setup: Any = None,
     feature_names: Any = None,
     target: str | None = None,
-    aside: Collection[str] = (),
+    aside: Mapping[str, str] | None = None,
 ) -> Encoding:
     """Learn how the columns of a training table become features; empty cells were not measured.
 
     Numbers and booleans become one feature each. A column of text or categories becomes one feature for
-    each category, called for example `colour=red`; they are acquired as one action. A column that was never
-    measured, or always with the same value, is kept: folds of cross-validation have such columns.
+    each category, called for example `colour=red`; they are acquired as one action. Dates become days since
+    1970, with the month as another feature where they cover more than a year, and the hour where they have a
+    time of day. A column that was never
+    measured, or always with the same value, is kept unless it is set aside (see `idle_columns`).
 
     Parameters
     ----------
@@ -335,7 +369,7 @@ def fit_encoding(
     target
         What the column of classes is called. It is not in `X`, and cannot be acquired.
     aside
-        Columns to leave out, though `costs`, `groups`, `known` and `setup` may list them.
+        Columns to leave out, and why; `costs`, `groups`, `known` and `setup` may list them.
 
     Examples
     --------
@@ -352,21 +386,16 @@ def fit_encoding(
     >>> encoding.parse("scan", " 1,75 "), encoding.parse("sex", "F"), encoding.outside("age", 51)
     (1.75, 'f', True)
     """
-    named = is_table(X)
-    if named:
-        if feature_names is not None:
-            raise InputError("feature_names is for arrays; rename the columns of the table instead")
-        table = as_pandas(as_frame(X))
-    else:
-        array = as_array(X)
-        titles = check_names("feature_names", feature_names, array.shape[1])
-        table = pd.DataFrame(array, columns=list(titles or (f"x{i}" for i in range(array.shape[1]))))
-
+    table, named = as_columns(X, feature_names)
+    aside = {} if aside is None else aside
     names = list(table.columns)
     members = _members(groups, names, target)
     observed = _known(known, names, members, target)
     prices = column_prices(costs, default_cost, members, names, free=observed, aside=aside)
     usable = [name for name in names if name not in aside]
+    if not usable:
+        name = names[0]
+        raise InputError(f"no column can be used ({name!r}: {aside[name]})")
     free = tuple(name for name in usable if name in observed)
     left = {panel: tuple(name for name in group if name not in aside) for panel, group in members.items()}
     actions = actions_of(usable, {panel: group for panel, group in left.items() if group})
@@ -377,9 +406,22 @@ def fit_encoding(
         ),
         known=free,
         flagged=tuple(name for name in free if table[name].isna().any()),
-        named=named or feature_names is not None,
+        named=named,
         setups=as_setups(setup, names, groups=members, known=observed, target=target, aside=aside),
+        aside=tuple(Aside(name, place, aside[name]) for place, name in enumerate(names) if name in aside),
     )
+
+
+def as_columns(X: Any, feature_names: Any = None) -> tuple[pd.DataFrame, bool]:  # noqa: N803
+    """A training table with a name for each column, and whether it named them itself."""
+    if is_table(X):
+        if feature_names is not None:
+            raise InputError("feature_names is for arrays; rename the columns of the table instead")
+        return as_pandas(as_frame(X)), True
+    array = as_array(X)
+    titles = check_names("feature_names", feature_names, array.shape[1])
+    names = list(titles or (f"x{i}" for i in range(array.shape[1])))
+    return pd.DataFrame(array, columns=names), feature_names is not None
 
 
 def actions_of(columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,15 @@ from jaxtyping import Int
 
 from ascertain._core.frames import as_pandas
 from ascertain.errors import InputError, did_you_mean
-from ascertain.tables._columns import learn, number_classes
+from ascertain.tables._columns import number_classes
 from ascertain.tables._encoding import Encoding, fit_encoding
+from ascertain.tables._usable import set_aside
 
 # What stands for "not measured" in a cell. Not "None": it is a category in many a questionnaire.
 MARKERS = ("", "?", ".", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>", "#N/A")
 MOST_CLASSES = 30  # a target with more is an amount rather than a class
 _SEPARATORS = ",;\t|"
 _DECIMAL_COMMA = re.compile(r"(^|;)\s*[+-]?[0-9]+,[0-9]+\s*(;|$)", re.MULTILINE)
-_ID_NAME = re.compile(
-    r"(^|[^a-z])(id|uid|uuid|index|nr|rowid|key|pidnum|recordid|unnamed: 0)($|[^a-z])", re.I
-)
-_FEWEST_FOR_ID = 20  # in fewer rows, whole numbers may well differ by chance
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,12 @@ class UserTable:
     """A table whose target is known in every row."""
 
     name: str  # of the file
-    columns: pd.DataFrame  # all but the target
+    columns: pd.DataFrame  # all but the target; the index has the numbers of the rows in the table
     target: str
     classes: tuple[str, ...]
     y: Int[np.ndarray, " rows"]  # the class of each row, by its place in `classes`
     unlabelled: int  # rows that were dropped since their target is empty
+    first_row: int = 0  # what the table's first row is called: 2 in a file, as in a spreadsheet
 
 
 def read_user_table(
@@ -59,7 +57,8 @@ def read_user_table(
     markers
         More texts, besides `MARKERS`, that stand for a value that was not measured.
     """
-    return take_target(read_frame(path, separator=separator, markers=markers), target, path.name)
+    table = take_target(read_frame(path, separator=separator, markers=markers), target, path.name)
+    return replace(table, first_row=2)
 
 
 def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
@@ -69,18 +68,34 @@ def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
     known = table[target].notna()
     if not known.any():
         raise InputError(f"the target {target!r} is empty in all {len(table)} rows of {name}")
-    columns = table.loc[known].drop(columns=target).reset_index(drop=True)
+    columns = table.loc[known].drop(columns=target)
     if columns.columns.empty:
         raise InputError(f"{name} has no column besides the target {target!r}")
+    _check_classes(table.loc[known, target])
     classes, y = number_classes(target, table.loc[known, target])
     if len(classes) == 1:
         raise InputError(f"the target {target!r} has one class, {classes[0]!r}; there is nothing to predict")
     if len(classes) > MOST_CLASSES:
         raise InputError(
-            f"the target {target!r} has {len(classes)} different values, more than {MOST_CLASSES}; cut an "
-            "amount into ranges, or merge classes"
+            f"the target {target!r} has {len(classes)} different values, more than {MOST_CLASSES}; merge "
+            "classes, or name another target"
         )
     return UserTable(name, columns, target, classes, y, int((~known).sum()))
+
+
+def _check_classes(target: "pd.Series[Any]") -> None:
+    """Raise where a target holds amounts rather than classes."""
+    if not pd.api.types.is_numeric_dtype(target.dtype) or pd.api.types.is_bool_dtype(target.dtype):
+        return
+    amounts = np.unique(target.to_numpy(np.float64))
+    if len(amounts) > MOST_CLASSES or (amounts % 1 != 0).any():
+        middle = float(np.median(amounts))
+        raise InputError(
+            f"the target {target.name!r} is a regression target, with {len(amounts)} different numbers "
+            f"from {amounts[0]:g} to {amounts[-1]:g}, but classes are needed: add a column that cuts "
+            f"it into ranges (such as whether it is above {middle:g}, as yes and no), and name that as the "
+            "target"
+        )
 
 
 def read_frame(path: Path, *, separator: str | None = None, markers: Sequence[str] = ()) -> pd.DataFrame:
@@ -127,6 +142,8 @@ def likely_separator(line: str) -> str:
 
 def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataFrame:
     text = read_text(path)
+    if not text.strip():
+        raise InputError(f"{path.name} is empty")
     first = text.partition("\n")[0]
     sep = separator or likely_separator(first)
     if len(sep) != 1:
@@ -188,33 +205,6 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def set_aside(columns: pd.DataFrame) -> dict[str, str]:
-    """The columns that no policy can use, and why."""
-    reasons = {}
-    for name, column in columns.items():
-        if column.isna().all():
-            reasons[str(name)] = "it was never measured"
-            continue
-        try:
-            learn(str(name), column)
-        except InputError as error:
-            reasons[str(name)] = str(error).removeprefix(f"the column {name!r} ")
-        else:
-            if _identifies_rows(str(name), column):
-                reasons[str(name)] = "it numbers the rows, as an identifier does"
-    return reasons
-
-
-def _identifies_rows(name: str, column: "pd.Series[Any]") -> bool:
-    """Whether a column holds whole numbers, all different, and is a sequence or named like an identifier."""
-    if not pd.api.types.is_numeric_dtype(column.dtype) or column.isna().any():
-        return False
-    values = column.to_numpy(np.float64)
-    if len(values) < _FEWEST_FOR_ID or (values % 1 != 0).any() or len(np.unique(values)) < len(values):
-        return False
-    return bool(_ID_NAME.search(name)) or bool(np.ptp(values) == len(values) - 1)
-
-
 def encode(
     table: UserTable,
     *,
@@ -230,7 +220,7 @@ def encode(
     Takes prices, panels, known columns and set-ups as `fit_encoding` does; they may list columns that are set
     aside. `leave_out` names further columns to set aside, with the reasons.
     """
-    aside = set_aside(table.columns) | dict(leave_out or {})
+    aside = set_aside(table.columns, first_row=table.first_row) | dict(leave_out or {})
     if len(aside) == len(table.columns.columns):
         reason = f"{next(iter(aside))!r}: {next(iter(aside.values()))}"
         raise InputError(f"{table.name} has no column that can be used ({reason})")

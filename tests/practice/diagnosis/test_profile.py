@@ -42,7 +42,7 @@ def test_suspicious_columns_are_remarked_upon_and_others_are_not() -> None:
         "discharge": "almost perfectly",
         "blood": "0 stands apart",
         "dose": "because of 'n.d.'",
-        "same": "always 1",
+        "same": "always holds 1",
         "autopsy": "only where the target is 'yes'",
         "age again": "the same as 'age'",
     }.items():

@@ -1,7 +1,7 @@
 """A user's table, split into rows to train on, rows to choose a model with and rows to test on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,7 @@ def hold_out(
     rng = np.random.RandomState(seed)
     tested = _draw_test_rows(table, test_fraction, rng)
     others = np.flatnonzero(~tested)
-    columns = table.columns.iloc[others].reset_index(drop=True)
-    untested = UserTable(table.name, columns, table.target, table.classes, table.y[others], table.unlabelled)
+    untested = replace(table, columns=table.columns.iloc[others], y=table.y[others])
 
     def encoded(leave_out: Mapping[str, str]) -> tuple[Encoding, dict[str, str]]:
         return encode(
@@ -82,7 +81,7 @@ def hold_out(
     signs = _signs(encoding, untested, aside)
     if unusable := _unusable(encoding, signs):
         encoding, aside = encoded(unusable)
-    x, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
+    x, available = encoding.transform(table.columns, unseen="missing")
     problem = encoding.problem(budget, table.classes)
     if decision_costs is not None:
         problem = problem.with_decision_costs(decision_costs)

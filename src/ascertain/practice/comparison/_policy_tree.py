@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from ascertain.practice.comparison._simulation import SimulatedEpisodes
 from ascertain.reporting._text import joined
+from ascertain.tables._dates import day_name
 from ascertain.tables._encoding import Action, Encoding
 
 FORKS = 3
@@ -133,6 +134,7 @@ class _Feature(NamedTuple):
     column: str
     category: str | None = None
     boolean: bool = False
+    date: bool = False
 
 
 class _Test(NamedTuple):
@@ -196,8 +198,9 @@ def _clause(column: str, tests: Sequence[_Test]) -> str:
             if test.above:
                 return f"{column} is {test.feature.category}"
         return f"{column} is not {' or '.join(str(test.feature.category) for test in tests)}"
-    lower = [_number(test.bound) for test in tests if test.above]
-    upper = [_number(test.bound) for test in tests if not test.above]  # the last one of each is the tightest
+    written = day_name if feature.date else _number
+    lower = [written(test.bound) for test in tests if test.above]
+    upper = [written(test.bound) for test in tests if not test.above]  # the last one of each is the tightest
     if feature.boolean:
         return f"{column} is {'yes' if lower else 'no'}"
     if lower and upper:
@@ -212,6 +215,9 @@ def _as_features(known: pd.DataFrame) -> tuple[list[_Feature], Float[np.ndarray,
             for category in column.cat.categories:
                 features.append(_Feature(str(name), category=str(category)))
                 values.append((column == category).to_numpy(np.float64))
+        elif pd.api.types.is_datetime64_any_dtype(column.dtype):
+            features.append(_Feature(str(name), date=True))
+            values.append((column - pd.Timestamp(0)).dt.total_seconds().to_numpy(np.float64) / 86400)
         else:
             features.append(_Feature(str(name), boolean=pd.api.types.is_bool_dtype(column.dtype)))
             values.append(column.to_numpy(np.float64, na_value=np.nan))

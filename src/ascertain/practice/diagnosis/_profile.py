@@ -77,7 +77,8 @@ def profile(
         )
         for name, column in ((str(name), column) for name, column in table.columns.items())
     )
-    duplicates = int(pd.concat([table.columns, pd.Series(table.y)], axis=1).duplicated().sum())
+    labels = pd.Series(table.y, table.columns.index)
+    duplicates = int(pd.concat([table.columns, labels], axis=1).duplicated().sum())
     return TableProfile(
         file=table.name,
         target=table.target,
@@ -120,9 +121,7 @@ def _remarks(
         start = features.stop
         values = table.columns[name].dropna()
         there = np.asarray(available[:, features].all(axis=1))
-        if values.nunique() == 1:
-            remarks[name] = f"always {value_name(values.iloc[0])}, so it is of no use; drop it"
-        elif leaks(x[there, features], table.y[there]):
+        if leaks(x[there, features], table.y[there]):
             remarks[name] = (
                 "tells the classes apart almost perfectly by itself; if it is known only after the outcome, "
                 "drop it"
