@@ -202,7 +202,7 @@ each_error = pytest.mark.parametrize(
         ({"age": [1.0, 2.0, 3.0, -1e39] * 5}, {}, r"the column 'age' holds -1e\+39 in row 3"),
         ({"age": [NAN] * 20}, {}, "the column 'age' was never measured; drop it"),
         ({"age": [None] * 20}, {}, "the column 'age' was never measured; drop it"),
-        ({"age": pd.date_range("2020", periods=20)}, {}, "'age' has the type datetime64.*, which cannot be"),
+        ({"age": pd.timedelta_range("1 day", periods=N)}, {}, "'age' has the type timedelta64.*, which cannot be"),
         ({"age": pd.to_timedelta(np.arange(20), "h")}, {}, "'age' has the type timedelta64"),
         ({"age": np.arange(20) * 1j}, {}, "Complex data not supported: give the parts of 'age' as columns"),
         ({"age": [[1], [2]] * 10}, {}, "the column 'age' holds a list in row 0"),

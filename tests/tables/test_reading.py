@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ascertain import InputError
+from ascertain.tables._prices import read_prices
 from ascertain.tables._reading import encode, read_frame, read_user_table
 from ascertain.tables._usable import idle_columns, set_aside
 
@@ -105,10 +106,89 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(tmp_path: Path) ->
         read_frame(tmp_path / "patient.csv")
 
 
-def test_other_encodings_are_explained(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"mine\.csv is not UTF-8 text"):
+def test_other_encodings_are_explained_and_may_be_named(tmp_path: Path) -> None:
+    text = "größe,y\n1,2\n"
+    (tmp_path / "mine.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(
+        InputError, match=r"mine\.csv is not UTF-8 text .* name its encoding \(--encoding cp1252"
+    ):
         read_frame(tmp_path / "mine.csv")
+    assert list(read_frame(tmp_path / "mine.csv", encoding="cp1252")) == ["größe", "y"]
+    with pytest.raises(InputError, match="no encoding is called 'latin-99'; try cp1252"):
+        read_frame(tmp_path / "mine.csv", encoding="latin-99")
+    with pytest.raises(InputError, match=r"mine\.csv is not ascii text"):
+        read_frame(tmp_path / "mine.csv", encoding="ascii")
+    (tmp_path / "wide.csv").write_bytes(text.encode("utf-16"))  # as Excel's "Unicode text"
+    assert list(read_frame(tmp_path / "wide.csv")) == ["größe", "y"]
+
+
+@pytest.fixture
+def workbook(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.xlsx"
+    patients = pd.DataFrame(
+        {
+            "age": [40, None, 62, 73],
+            "Blood\npressure": [120.5, 130, "?", -9],
+            "pain": ["None", "mild", None, "mild, then none"],
+            "seen": pd.to_datetime(
+                pd.Series(["2021-03-05 00:00", "2021-03-06 14:30", None, "2021-04-01 00:00"])
+            ),
+            "smoker": [True, False, None, True],
+            "sick": ["no", "yes", "yes", None],
+        }
+    )
+    with pd.ExcelWriter(path, engine="openpyxl") as book:
+        patients.to_excel(book, sheet_name="2021", index=False)
+        pd.DataFrame({"name": ["age", "pain"], "cost": [1.5, "2,50 €"]}).to_excel(
+            book, sheet_name="prices", index=False
+        )
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:.*the sheet '2021' is read")
+def test_a_sheet_of_a_workbook_is_read_as_its_csv_is(workbook: Path) -> None:
+    table = read_frame(workbook, markers=["-9"])
+    assert list(table) == ["age", "Blood pressure", "pain", "seen", "smoker", "sick"]
+    assert table["age"].tolist()[2:] == [62, 73]
+    assert table["Blood pressure"].isna().tolist() == [False, False, True, True]
+    assert table["pain"].tolist()[3] == "mild, then none"
+    assert table["seen"].tolist()[:2] == ["2021-03-05", "2021-03-06 14:30:00"]
+    assert table["sick"].isna().tolist() == [False, False, False, True]
+    prices = read_frame(workbook, sheet="prices")
+    assert prices["name"].tolist() == read_frame(workbook, sheet="2")["name"].tolist() == ["age", "pain"]
+
+
+def test_workbooks_that_cannot_be_read_are_explained(
+    workbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.warns(
+        UserWarning, match=r"mine\.xlsx: the sheet '2021' is read, of '2021', 'prices'; --sheet"
+    ):
+        read_frame(workbook)
+    with pytest.raises(InputError, match=r"mine\.xlsx has no sheet 'price'; did you mean 'prices'"):
+        read_frame(workbook, sheet="price")
+    renamed = tmp_path / "mine.csv"
+    renamed.write_bytes(workbook.read_bytes())
+    with pytest.raises(InputError, match=r"mine\.csv is a workbook .* call it \.xlsx"):
+        read_frame(renamed)
+    with pytest.raises(InputError, match=r"a sheet \(--sheet\) is part of a workbook"):
+        read_frame(write(tmp_path, PATIENTS), sheet="1")
+    broken = write(tmp_path, "no workbook", "broken.xlsx")
+    with pytest.raises(InputError, match=r"broken\.xlsx cannot be read as a workbook"):
+        read_frame(broken)
+    old = tmp_path / "old.xls"
+    old.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+    with pytest.raises(InputError, match=r"of an old Excel; save it as \.xlsx or as CSV"):
+        read_frame(old)
+    monkeypatch.setattr("ascertain.tables._files.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r'pip install "ascertain\[excel\]", or save the sheet as CSV'):
+        read_frame(workbook)
+
+
+def test_prices_in_a_workbook(tmp_path: Path) -> None:
+    path = tmp_path / "prices.xlsx"
+    pd.DataFrame({"name": ["age", "pain"], "cost": [1.234, "2,50 €"]}).to_excel(path, index=False)
+    assert read_prices(path) == {"age": 1.234, "pain": 2.5}
 
 
 def test_columns_that_no_policy_can_use_are_set_aside() -> None:

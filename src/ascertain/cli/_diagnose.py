@@ -36,6 +36,8 @@ Examples:
 
 `ascertain diagnose patients.csv --target died --costs some-prices.csv --default-cost 1`
 
+`ascertain diagnose patients.xlsx --sheet 2021 --target died` — a workbook of Excel
+
 `ascertain diagnose patients.parquet --target died --groups panels.json --json`
 
 `ascertain diagnose patients.csv --target died --restorers all` — also how well restorers fill its holes
@@ -54,6 +56,8 @@ def diagnose(
     setup: options.Setups = None,
     sep: options.Separator = None,
     na: options.Markers = None,
+    encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     out: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="TABLE-diagnosis.html")
     ] = None,
@@ -74,8 +78,8 @@ def diagnose(
     from ascertain.practice.diagnosis._recommendations import recommend
     from ascertain.practice.diagnosis._report import write_diagnosis
 
-    read = options.read_table(table, target, sep, na)
-    prices = options.read_price_list(costs, groups, known, default_cost, setup)
+    read = options.read_table(table, target, sep, na, encoding, sheet)
+    prices = options.read_price_list(costs, groups, known, default_cost, setup, encoding)
     names = _restorer_names(restorers)
     if names:
         with progress_bar() as bar:

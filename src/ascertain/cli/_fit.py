@@ -95,6 +95,8 @@ def fit(
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
     sep: options.Separator = None,
     na: options.Markers = None,
+    encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that contains other things.")
     ] = False,
@@ -127,8 +129,8 @@ def fit(
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
-        options.read_table(table, target, sep, na),
-        **options.read_price_list(costs, groups, known, default_cost, setup),
+        options.read_table(table, target, sep, na, encoding, sheet),
+        **options.read_price_list(costs, groups, known, default_cost, setup, encoding),
         decision_costs=None if decision_costs is None else read_decision_costs(decision_costs),
         budget=budget,
         test_fraction=test_fraction,

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The folder that `ascertain fit` has written, or its file.")
 ]
-TableFile = Annotated[Path, typer.Argument(help="A CSV file with a line of names, or a Parquet file.")]
+TableFile = Annotated[
+    Path, typer.Argument(help="A CSV file with a line of names, an Excel workbook, or a Parquet file.")
+]
 Target = Annotated[str, typer.Option(help="The column of classes.")]
 Costs = Annotated[
     Path | None,
@@ -55,6 +57,16 @@ Markers = Annotated[
 By = Annotated[str, typer.Option(help="Also score subgroups: the rows with each value of a column, as a,b.")]
 
 
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="How the files are written, such as cp1252 or latin-1.", show_default="UTF-8"),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(help="The sheet of a workbook, by name or number.", show_default="the first"),
+]
+
+
 class Prices(TypedDict):
     """What the options say about prices, panels, known columns and set-ups."""
 
@@ -65,11 +77,18 @@ class Prices(TypedDict):
     setup: Mapping[str, Any] | None
 
 
-def read_table(table: Path, target: str, sep: str | None, na: list[str] | None) -> "UserTable":
+def read_table(
+    table: Path,
+    target: str,
+    sep: str | None,
+    na: list[str] | None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> "UserTable":
     """Read the table."""
     from ascertain.tables._reading import read_user_table
 
-    return read_user_table(table, target, separator=sep, markers=na or ())
+    return read_user_table(table, target, separator=sep, markers=na or (), encoding=encoding, sheet=sheet)
 
 
 def names_in(text: str) -> list[str]:
@@ -89,18 +108,23 @@ def read_case_costs(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def read_price_list(
-    costs: Path | None, groups: Path | None, known: str, default_cost: float | None, setup: Path | None
+    costs: Path | None,
+    groups: Path | None,
+    known: str,
+    default_cost: float | None,
+    setup: Path | None,
+    encoding: str | None = None,
 ) -> Prices:
     """Read prices, panels, known columns and set-ups."""
     from ascertain.tables._prices import read_panels, read_prices
     from ascertain.tables._setup_files import lists_setups, read_setups
 
-    if setup is None and costs is not None and lists_setups(costs):
+    if setup is None and costs is not None and lists_setups(costs, encoding):
         setup = costs
     return {
-        "costs": None if costs is None else read_prices(costs),
-        "groups": None if groups is None else read_panels(groups),
-        "setup": None if setup is None else read_setups(setup),
+        "costs": None if costs is None else read_prices(costs, encoding),
+        "groups": None if groups is None else read_panels(groups, encoding),
+        "setup": None if setup is None else read_setups(setup, encoding),
         "known": names_in(known),
         "default_cost": default_cost,
     }

@@ -121,8 +121,10 @@ def from_file(
     name: str | None = None,
     separator: str | None = None,
     markers: Sequence[str] = (),
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> Dataset:
-    """Make a dataset of a CSV or Parquet file, read as `ascertain fit` reads it.
+    """Make a dataset of a CSV, Excel or Parquet file, read as `ascertain fit` reads it.
 
     Rows without a target, and columns that no policy can use (never measured, identifiers, free text), are
     left out with a warning.
@@ -130,7 +132,7 @@ def from_file(
     Parameters
     ----------
     path
-        A CSV file (also `.gz`) whose first line names the columns, or a Parquet file.
+        A CSV file (also `.gz`) whose first line names the columns, an Excel workbook, or a Parquet file.
     target, costs, budgets, known, default_cost, groups, setup
         As for `from_frame`.
     name
@@ -139,19 +141,25 @@ def from_file(
         What separates the cells of a CSV file; by default the likeliest of comma, semicolon, tab and bar.
     markers
         Texts that stand for a value that was not measured, besides `?`, `NA` and the like.
+    encoding
+        How a text file is written, such as `cp1252`; by default UTF-8.
+    sheet
+        The sheet of a workbook, by name or counted from 1; by default the first.
     """
     file = Path(path)
-    table = read_user_table(file, str(target), separator=separator, markers=markers)
+    table = read_user_table(
+        file, str(target), separator=separator, markers=markers, encoding=encoding, sheet=sheet
+    )
     if table.unlabelled:
         message = f"{table.name}: {table.unlabelled} rows without the target {table.target!r} are left out"
         warnings.warn(message, UserWarning, stacklevel=2)
     free = () if known is None else known
-    encoding, aside = encode(table, **_lists(costs, groups, setup), known=free, default_cost=default_cost)
+    learned, aside = encode(table, **_lists(costs, groups, setup), known=free, default_cost=default_cost)
     for column, reason in aside.items():
         message = f"{table.name}: the column {column!r} is left out: {reason}"
         warnings.warn(message, UserWarning, stacklevel=2)
     called = file.name.partition(".")[0] if name is None else name
-    return _dataset(called, table.name, table, encoding, budgets)
+    return _dataset(called, table.name, table, learned, budgets)
 
 
 def _lists(costs: Any, groups: Any, setup: Any) -> dict[str, Any]:

@@ -233,7 +233,7 @@ def _numbers(name: str, cells: np.ndarray) -> list[float]:
             numbers.append(np.nan)
         elif kind == "text":
             raise InputError(f"the column {name!r} holds the text {value!r} in row {row}; it takes numbers")
-        elif kind is None:
+        elif kind in (None, "dates"):
             raise _wrong_type(name, row, value)
         else:
             try:

@@ -1,7 +1,8 @@
 """Dates and times in cells, as days since 1970: of pandas, of Python, or written by people.
 
 Written dates are read as 2021-03-05, 2021/3/5, 5.3.2021, 5/3/2021 or 3/5/2021, and 5 March 2021 or
-Mar 5, 2021, each with or without a time of day. Whether the day or the month comes first is learned from the whole column.
+Mar 5, 2021, each with or without a time of day. Whether the day or the month comes first is learned from the
+whole column.
 """
 
 import datetime

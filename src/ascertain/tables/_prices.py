@@ -7,22 +7,22 @@ from pathlib import Path
 
 from ascertain.errors import InputError
 from ascertain.tables._amounts import read_amounts
-from ascertain.tables._reading import read_text
+from ascertain.tables._files import is_workbook, read_text
 
 _NAMES = ("name", "column", "feature", "action", "test")
 _COSTS = ("cost", "price")
 _GROUPS = ("group", "panel")
 
 
-def read_prices(path: Path) -> dict[str, float]:
-    """Read prices by name from a CSV file.
+def read_prices(path: Path, encoding: str | None = None) -> dict[str, float]:
+    """Read prices by name from a CSV file or the first sheet of a workbook.
 
     It has a line for each price: a name and an amount (`15.5`, `$1`, `1,50 EUR`), in this order, or under a
     header such as `name,cost` among other columns. A name with an empty amount has no price.
     """
     texts: dict[str, str] = {}
     first: dict[str, int] = {}
-    separator, pairs = _pairs(path, _COSTS)
+    separator, pairs = _pairs(path, _COSTS, encoding)
     for line, name, text in pairs:
         if name in first:
             raise InputError(f"{path.name}, line {line}: {name!r} has a price already, on line {first[name]}")
@@ -43,7 +43,7 @@ def read_prices(path: Path) -> dict[str, float]:
     return {name: amounts[called[name]] for name in texts}
 
 
-def read_panels(path: Path) -> dict[str, list[str]]:
+def read_panels(path: Path, encoding: str | None = None) -> dict[str, list[str]]:
     """Read which columns are acquired together.
 
     A JSON file maps panels to columns, `{"blood": ["iron", "TIBC"]}`. A CSV file has a line for each column:
@@ -51,13 +51,13 @@ def read_panels(path: Path) -> dict[str, list[str]]:
     """
     if path.suffix != ".json":
         panels: dict[str, list[str]] = {}
-        for line, column, group in _pairs(path, _GROUPS)[1]:
+        for line, column, group in _pairs(path, _GROUPS, encoding)[1]:
             if not group:
                 raise InputError(f"{path.name}, line {line}: {column!r} has no group")
             panels.setdefault(group, []).append(column)
         return panels
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
         raise InputError(f"{path.name} is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -68,10 +68,12 @@ def read_panels(path: Path) -> dict[str, list[str]]:
     return content
 
 
-def _pairs(path: Path, wanted: tuple[str, ...]) -> tuple[str, list[tuple[int, str, str]]]:
+def _pairs(
+    path: Path, wanted: tuple[str, ...], encoding: str | None
+) -> tuple[str, list[tuple[int, str, str]]]:
     """The separator; and the line number, name and value of each line, the value perhaps empty."""
-    text = read_text(path)
-    separator = _separator(text)
+    text = read_text(path, encoding)
+    separator = "," if is_workbook(path) else _separator(text)
     reader = csv.reader(io.StringIO(text), delimiter=separator)
     lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
     name, value, width = 0, 1, 2

@@ -1,7 +1,6 @@
 """A user's own table: read from CSV or Parquet, its target taken out, unusable columns set aside."""
 
 import csv
-import gzip
 import io
 import math
 import re
@@ -19,6 +18,7 @@ from ascertain._core.frames import as_pandas
 from ascertain.errors import InputError, did_you_mean
 from ascertain.tables._columns import number_classes
 from ascertain.tables._encoding import Encoding, fit_encoding
+from ascertain.tables._files import check_file, is_workbook, read_text
 from ascertain.tables._usable import set_aside
 
 # What stands for "not measured" in a cell. Not "None": it is a category in many a questionnaire.
@@ -42,23 +42,31 @@ class UserTable:
 
 
 def read_user_table(
-    path: Path, target: str, *, separator: str | None = None, markers: Sequence[str] = ()
+    path: Path,
+    target: str,
+    *,
+    separator: str | None = None,
+    markers: Sequence[str] = (),
+    encoding: str | None = None,
+    sheet: str | None = None,
 ) -> UserTable:
     """Read a table and take its target out; rows without one are dropped and counted.
 
     Parameters
     ----------
     path
-        A CSV file (also `.gz`) whose first line names the columns, or a Parquet file.
+        A CSV file (also `.gz`) whose first line names the columns, an Excel workbook, or a Parquet file.
     target
         The column of classes.
     separator
         What separates the cells of a CSV file; by default the likeliest of comma, semicolon, tab and bar.
     markers
         More texts, besides `MARKERS`, that stand for a value that was not measured.
+    encoding, sheet
+        As for `ascertain.tables._files.read_text`.
     """
-    table = take_target(read_frame(path, separator=separator, markers=markers), target, path.name)
-    return replace(table, first_row=2)
+    frame = read_frame(path, separator=separator, markers=markers, encoding=encoding, sheet=sheet)
+    return replace(take_target(frame, target, path.name), first_row=2)
 
 
 def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
@@ -98,35 +106,24 @@ def _check_classes(target: "pd.Series[Any]") -> None:
         )
 
 
-def read_frame(path: Path, *, separator: str | None = None, markers: Sequence[str] = ()) -> pd.DataFrame:
-    """Read a CSV or Parquet file; cells that hold a marker are missing."""
-    _check_file(path)
+def read_frame(
+    path: Path,
+    *,
+    separator: str | None = None,
+    markers: Sequence[str] = (),
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> pd.DataFrame:
+    """Read a CSV, Excel or Parquet file; cells that hold a marker are missing."""
+    check_file(path)
     if path.suffix in (".parquet", ".pq"):
         table = _read_parquet(path, {*MARKERS, *markers})
     else:
-        table = _read_csv(path, separator, [*MARKERS, *markers])
+        separator = "," if is_workbook(path) else separator
+        table = _read_csv(path, read_text(path, encoding, sheet), separator, [*MARKERS, *markers])
     if table.empty:
         raise InputError(f"{path.name} has {len(table)} rows and {len(table.columns)} columns: it is empty")
     return as_pandas(table)
-
-
-def _check_file(path: Path) -> None:
-    """Raise where there is no such file, with the name that was probably meant."""
-    if not path.is_file():
-        others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        raise InputError(f"there is no file {path}; {did_you_mean(path.name, others)}")
-
-
-def read_text(path: Path) -> str:
-    """Read the text of a file, compressed or not."""
-    _check_file(path)
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return content.decode("utf-8-sig")
-    except gzip.BadGzipFile as error:
-        raise InputError(f"{path.name} is not a gzip file, whatever its name says: {error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not UTF-8 text ({error}); save it as CSV in UTF-8") from error
 
 
 def likely_separator(line: str) -> str:
@@ -140,15 +137,15 @@ def likely_separator(line: str) -> str:
     return max(_SEPARATORS, key=line.count)
 
 
-def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataFrame:
-    text = read_text(path)
+def _read_csv(path: Path, text: str, separator: str | None, markers: list[str]) -> pd.DataFrame:
     if not text.strip():
         raise InputError(f"{path.name} is empty")
-    first = text.partition("\n")[0]
+    first = text.lstrip("\r\n").partition("\n")[0]
     sep = separator or likely_separator(first)
     if len(sep) != 1:
         raise InputError(f"a separator is a single character, got {sep!r}; write a tab as $'\\t'")
-    header = [cell.strip() for cell in next(csv.reader([first.strip("\r")], delimiter=sep), [])]
+    lines = csv.reader(io.StringIO(text), delimiter=sep)
+    header = [" ".join(cell.split()) for cell in next((line for line in lines if any(line)), [])]
     _check_header(path, header)
     decimal = "," if sep == ";" and _DECIMAL_COMMA.search(text[:100_000]) else "."
     try:
@@ -171,7 +168,8 @@ def _read_csv(path: Path, separator: str | None, markers: list[str]) -> pd.DataF
         ) from error
     texts = table.select_dtypes(include=["object", "string"]).columns
     table[texts] = table[texts].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
-    return table.set_axis([str(name).strip() for name in table.columns], axis=1)
+    # Titles of spreadsheets have line breaks.
+    return table.set_axis([" ".join(str(name).split()) for name in table.columns], axis=1)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
@@ -189,7 +187,7 @@ def _read_parquet(path: Path, markers: set[str]) -> pd.DataFrame:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name} cannot be read as Parquet: {error}") from error
-    numbers = {float(marker) for marker in markers if _is_number(marker)}
+    numbers = {float(marker) for marker in markers if _is_number(marker) or marker.strip("+-") == "inf"}
     for place in range(table.shape[1]):
         column = table.iloc[:, place]
         holes = column.isin(numbers if pd.api.types.is_numeric_dtype(column.dtype) else markers)

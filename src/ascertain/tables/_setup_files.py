@@ -8,7 +8,8 @@ from typing import Any
 
 from ascertain.errors import InputError
 from ascertain.tables._amounts import read_amounts
-from ascertain.tables._reading import likely_separator, read_text
+from ascertain.tables._files import read_text
+from ascertain.tables._reading import likely_separator
 from ascertain.tables._setups import SHAPE, cost_and_members
 
 _TESTS = ("name", "column", "feature", "action", "test")
@@ -17,7 +18,7 @@ _SETUPS = ("setup", "set-up", "set up", "setup name")
 _COSTS = ("setup cost", "setup_cost", "set-up cost", "setup price", "cost", "price")
 
 
-def read_setups(path: Path) -> dict[str, dict[str, Any]]:
+def read_setups(path: Path, encoding: str | None = None) -> dict[str, dict[str, Any]]:
     """Read set-ups from a file.
 
     A CSV file has a line for each test with the columns `name`, `setup` and `cost` (the cost of the set-up,
@@ -26,8 +27,8 @@ def read_setups(path: Path) -> dict[str, dict[str, Any]]:
     their cost and columns.
     """
     if path.suffix == ".json":
-        return _read_json(path)
-    lines = _lines(path)
+        return _read_json(path, encoding)
+    lines = _lines(path, encoding)
     places = _places(path, lines[0][1]) if lines else None
     if places is None:
         raise InputError(
@@ -52,15 +53,15 @@ def read_setups(path: Path) -> dict[str, dict[str, Any]]:
     return {setup: {"cost": costs[setup], "columns": tests} for setup, tests in members.items()}
 
 
-def lists_setups(path: Path) -> bool:
+def lists_setups(path: Path, encoding: str | None = None) -> bool:
     """Whether the first line of a price list names a column of set-ups."""
-    lines = _lines(path)
+    lines = _lines(path, encoding)
     return bool(lines) and any(cell.casefold() in _SETUPS for cell in lines[0][1])
 
 
-def _lines(path: Path) -> list[tuple[int, list[str]]]:
+def _lines(path: Path, encoding: str | None) -> list[tuple[int, list[str]]]:
     """The cells of each line that is not empty, with its number."""
-    text = read_text(path)
+    text = read_text(path, encoding)
     reader = csv.reader(io.StringIO(text), delimiter=likely_separator(text.partition("\n")[0]))
     return [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
 
@@ -95,9 +96,9 @@ def _amounts(path: Path, written: dict[str, dict[int, str]]) -> dict[str, float]
     return costs
 
 
-def _read_json(path: Path) -> dict[str, dict[str, Any]]:
+def _read_json(path: Path, encoding: str | None) -> dict[str, dict[str, Any]]:
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
         raise InputError(f"{path.name} is not JSON: {error}") from error
     if not isinstance(content, dict):
