@@ -3,13 +3,13 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -19,15 +19,28 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 
 from ascertain._core.compilation import enable_cache
+from ascertain._core.text import visible
 from ascertain._core.version import __version__
 from ascertain.errors import AscertainError
 from ascertain.registry import load_plugin
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+
+
+class Terminal(Console):
+    """A console that shows control characters of names and values as escapes."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render, as every part of what is printed is."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+console = Terminal(highlight=False)
+errors = Terminal(stderr=True, highlight=False)
 
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder to look for data files in; by default ASCERTAIN_DATA.")

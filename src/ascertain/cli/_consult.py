@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from ascertain.cli import _table_options as options
+from ascertain._core.text import visible
 from ascertain.cli._app import app, console
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def _ask(prompt: str) -> str:
     """Ask at the terminal; lines from a pipe are shown, so that the output can be read."""
     if sys.stdin.isatty():
         import readline  # noqa: F401  # line editing and history, as a side effect
-    line = input(prompt)
+    line = input(visible(prompt))
     if not sys.stdin.isatty():
-        print(line)
+        print(visible(line))
     return line
 
 

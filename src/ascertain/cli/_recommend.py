@@ -66,6 +66,8 @@ def recommend(
     forbid: options.Forbidden = None,
     sep: options.Separator = None,
     na: options.Markers = None,
+    encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary as JSON; without --out, with every row.")
     ] = False,
@@ -84,7 +86,7 @@ def recommend(
         raise InputError("name a file for the recommendations with --out, or add --json to print them")
     if out is not None:
         check_output(out, table)
-    rows = read_frame(table, separator=sep, markers=na or ())
+    rows = read_frame(table, separator=sep, markers=na or (), encoding=encoding, sheet=sheet)
     classifier = AcquisitionClassifier.load(model)
     names = options.names_in(ids)
     with late_progress("Rows", len(rows)) as show:

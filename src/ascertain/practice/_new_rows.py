@@ -44,16 +44,18 @@ def match_columns(encoding: Encoding, table: pd.DataFrame, *, used: Collection[s
     names = [column.name for column in encoding.columns]
     others = list(table.columns)
     if not encoding.named and not set(names) & set(others):
+        trained = list(encoding.table_columns)
         others = [name for name in others if name not in used]
-        if len(others) != len(names):
+        if len(others) != len(trained):
             raise InputError(
-                f"the model was fitted to an array of {len(names)} columns without names, but the table has "
-                f"{len(others)}"
+                f"the model was fitted to an array of {len(trained)} columns without names, but the table "
+                f"has {len(others)}"
             )
-        table = table[others].set_axis(names, axis=1)
+        table = table[others].set_axis(trained, axis=1)
         others = names
     lacking = [name for name in names if name not in others]
-    extra = [name for name in others if name not in names and name not in used]
+    known = {*names, *used, *(each.name for each in encoding.aside)}
+    extra = [name for name in others if name not in known]
     if len(lacking) == len(names):
         raise InputError(
             f"the table has none of the model's columns, which are {listed(names)}; its own are "
@@ -107,5 +109,9 @@ def _outside(
         if column.kind == "number" and column.low is not None and column.high is not None:
             values = pd.to_numeric(columns[column.name], errors="coerce").to_numpy(np.float64)
             outside = (values < column.low) | (values > column.high)
+        elif column.kind == "date":
+            outside = np.array(
+                [pd.notna(each) and column.outside(each) for each in columns[column.name]], bool
+            )
         found[outside] = [f"{each}, {column.name}" if each else column.name for each in found[outside]]
     return pd.Series(found, columns.index, dtype="object")

@@ -12,7 +12,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator
 
+from ascertain._core.text import visible
 from ascertain.reporting._style import INK, TEXT_WIDTH, paper_style
 from ascertain.reporting._tables import HtmlTable
 
@@ -59,6 +62,7 @@ def data_uri(figure: Figure) -> str:
     holds. The same figure always gives the same text.
     """
     FigureCanvasAgg(figure)
+    _show_controls(figure)
     image, kind = io.BytesIO(), "svg+xml"
     with mpl.rc_context({"svg.hashsalt": "ascertain", "svg.fonttype": "path"}):
         figure.savefig(image, format="svg", metadata={"Date": None})
@@ -66,6 +70,19 @@ def data_uri(figure: Figure) -> str:
         image, kind = io.BytesIO(), "png"
         figure.savefig(image, format="png", dpi=_DPI)
     return f"data:image/{kind};base64,{base64.b64encode(image.getvalue()).decode('ascii')}"
+
+
+def _show_controls(figure: Figure) -> None:
+    """Write control characters in labels, which come from tables, as escapes."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_locator(), FixedLocator):  # whose texts are set anew when it draws
+                texts = [label.get_text() for label in axis.get_ticklabels()]
+                shown = [visible(text) for text in texts]
+                if shown != texts:
+                    axis.set_ticks(axis.get_ticklocs(), shown)
+    for text in figure.findobj(Text):
+        text.set_text(visible(text.get_text()))
 
 
 def draw_frequencies(shares: pd.DataFrame, title: str) -> Figure:

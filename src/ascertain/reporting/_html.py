@@ -10,6 +10,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from ascertain._core.files import replacing
+from ascertain._core.text import visible
 from ascertain._core.version import __version__
 
 
@@ -51,10 +52,10 @@ def render_page(
 
 
 def write_page(page: str, path: Path) -> None:
-    """Write a page atomically: the old one stays if anything fails."""
+    """Write a page atomically: the old one stays if anything fails. Control characters become visible."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8", newline="\n")
+        temporary.write_text(visible(page), encoding="utf-8", newline="\n")
 
 
 def part(name: str, package: str = __package__) -> str:

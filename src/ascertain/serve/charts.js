@@ -1,5 +1,13 @@
 "use strict";
 // Charts as SVG. Text is set by textContent alone, so that no name can become markup.
+
+/** A text with its control characters as escapes: they come from a table, and are to be seen and do nothing. */
+const visible = (text) =>
+  String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (found) => {
+    const code = found.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
+  });
+
 const charts = (function () {
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const COLOURS = 6; // of the style sheet; further lines are dashed
@@ -8,7 +16,7 @@ const charts = (function () {
   const draw = (tag, attributes, text) => {
     const element = document.createElementNS(NAMESPACE, tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    if (text !== undefined) element.textContent = text;
+    if (text !== undefined) element.textContent = visible(text);
     return element;
   };
   const tone = (index) => `tone-${index % COLOURS}${index >= COLOURS ? " dashed" : ""}`;

@@ -5,7 +5,7 @@
   const byId = (id) => document.getElementById(id);
   const make = (tag, text, kind) => {
     const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
+    if (text !== undefined) element.textContent = visible(text);
     if (kind) element.className = kind;
     return element;
   };
@@ -64,7 +64,7 @@
   function showError(message) {
     const box = byId("failure");
     box.hidden = message === null;
-    box.textContent = message ?? "";
+    box.textContent = visible(message ?? "");
   }
 
   const entries = () => answer.case.entries;
@@ -102,7 +102,7 @@
     input.dataset.column = column.name;
     if (choices) {
       input.append(new Option("not known", ""));
-      choices.forEach((choice, at) => input.append(new Option(choice, String(at + 1))));
+      choices.forEach((choice, at) => input.append(new Option(visible(choice), String(at + 1))));
     } else {
       input.type = column.kind === "date" ? "text" : "number";
       input.step = "any";
@@ -271,7 +271,7 @@
     const outside = byId("outside");
     outside.hidden = answer.outside.length === 0;
     outside.textContent =
-      `Outside the training data: ${answer.outside.join(", ")}. The model knows nothing about such cases: ` +
+      `Outside the training data: ${visible(answer.outside.join(", "))}. The model knows nothing about such cases: ` +
       "check the values, and do not rely on what it says.";
     const line = byId("prediction");
     line.replaceChildren(make("strong", answer.prediction), ` ${percent(answer.probabilities[answer.prediction])}`);
@@ -318,7 +318,7 @@
       if (!closed) {
         const button = make("button", "Skip", "small");
         button.type = "button";
-        button.setAttribute("aria-label", `Skip ${option.action}`);
+        button.setAttribute("aria-label", visible(`Skip ${option.action}`));
         button.addEventListener("click", () => skip(option.action));
         cell.append(button);
       }
@@ -423,9 +423,9 @@
   }
 
   function showModel() {
-    document.title = `${model.title} · Ascertain`;
-    byId("title").textContent = model.title;
-    byId("purpose").textContent = model.purpose;
+    document.title = `${visible(model.title)} · Ascertain`;
+    byId("title").textContent = visible(model.title);
+    byId("purpose").textContent = visible(model.purpose);
     byId("cautions").replaceChildren(...model.cautions.map((text) => make("li", text)));
     byId("provenance").replaceChildren(
       ...Object.entries(model.provenance).flatMap(([label, text]) => [make("dt", label), make("dd", text)]),

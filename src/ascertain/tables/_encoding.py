@@ -319,7 +319,7 @@ class Encoding:
     def _positions(self, found: list[str]) -> list[int]:
         """Where each column is in a table with others, or with other names or another order."""
         lacking = sorted(set(self._by_name) - set(found))
-        if not self.named and set(found) != set(self.table_columns):
+        if lacking and not self.named:
             self._check_width(len(found))
             return self._places
         if lacking:  # in scikit-learn's words

@@ -1,0 +1,81 @@
+"""Columns of training tables and of later rows, as people have them; targets and weights that cannot be."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ascertain import AcquisitionClassifier, InputError
+from tests.estimator_cases import patients, quick
+
+
+@pytest.fixture(scope="module")
+def messy() -> tuple[AcquisitionClassifier, pd.DataFrame, list[str]]:
+    """A classifier, the table that it was fitted to, and the warnings."""
+    table, y = patients(120)
+    table.insert(1, "never", np.nan)
+    table["patient_id"] = np.random.default_rng(0).permutation(5000)[:120]
+    table["site"] = "here"
+    table["seen"] = pd.date_range("2019-01-01", periods=120, freq="10D")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = quick(method="static", budget=10).fit(table, y)
+    return model, table, [str(each.message) for each in caught]
+
+
+def test_columns_that_cannot_help_are_left_out_with_a_warning_each(
+    messy: tuple[AcquisitionClassifier, pd.DataFrame, list[str]],
+) -> None:
+    model, table, said = messy
+    reasons = {
+        "never": "it was never measured",
+        "patient_id": "it numbers the rows, as an identifier does",
+        "site": "it always holds here, so it can tell nothing",
+    }
+    assert model.set_aside_ == reasons
+    assert said == [f"the column {name!r} is left out: {reason}" for name, reason in reasons.items()]
+    assert list(model.feature_names_in_) == list(table.columns)
+    assert model.advisor_.encoding.action_names == ("age", "hat", "smoker", "scan", "seen")
+    steps = model.acquire(table.head(20))
+    assert not set(steps["action"].dropna()) & set(reasons)
+    nothing = table.head(3).assign(**dict.fromkeys(table.columns))
+    assert set(model.recommend(nothing)["action"]) <= set(model.advisor_.encoding.action_names)
+
+
+def test_rows_may_come_with_columns_in_any_order_and_others_besides(
+    messy: tuple[AcquisitionClassifier, pd.DataFrame, list[str]], tmp_path: object
+) -> None:
+    model, table, _ = messy
+    wanted = model.predict_proba(table)
+    mixed = table.assign(other="x")[["other", *reversed(table.columns)]]
+    np.testing.assert_array_equal(model.predict_proba(mixed), wanted)
+    np.testing.assert_array_equal(model.predict_proba(table.drop(columns=list(model.set_aside_))), wanted)
+    pd.testing.assert_frame_equal(model.recommend(mixed), model.recommend(table))
+    with pytest.raises(InputError, match=r"names seen at fit time, yet now missing:\n- scan\n"):
+        model.predict(table.drop(columns="scan"))
+    again = AcquisitionClassifier(**model.get_params()).adopt(model.advisor_)
+    assert again.n_features_in_ == table.shape[1]
+    assert again.set_aside_ == model.set_aside_
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ({"ill": -1, "well": 1}, "the class_weight of 'ill' is -1; weights are finite and not negative"),
+        ({"ill": 1, "well": np.nan}, "the class_weight of 'well' is nan"),
+        ({"ill": 1, "well": np.inf}, "the class_weight of 'well' is inf"),
+        ({"ill": 0, "well": 0}, "class_weight is 0 for all classes"),
+    ],
+)
+def test_weights_of_classes_that_cannot_be(weight: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        quick(class_weight=weight).fit(*patients(40))
+
+
+def test_a_regression_target_is_called_one() -> None:
+    table, _ = patients(40)
+    with pytest.raises(
+        InputError, match=r"continuous\. y is a regression target, with 40 .* pandas\.cut\(y, 3"
+    ):
+        quick().fit(table, np.linspace(0.5, 9, 40))
