@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from ascertain import AcquisitionClassifier, InputError
+from ascertain.estimator._training import TrainingRows
+from ascertain.tables._encoding import fit_encoding
 from tests.estimator_cases import patients, quick
 
 
@@ -79,3 +81,29 @@ def test_a_regression_target_is_called_one() -> None:
         InputError, match=r"continuous\. y is a regression target, with 40 .* pandas\.cut\(y, 3"
     ):
         quick().fit(table, np.linspace(0.5, 9, 40))
+
+
+def test_rows_that_belong_together_are_trained_on_or_validated_on() -> None:
+    table, y = patients(120)
+    patient = np.array([f"p{number}" for number in np.random.default_rng(0).integers(0, 30, 120)])
+    numbers = pd.factorize(patient)[0]
+    rows = TrainingRows.split(*quick_rows(table, y), 2, 0.2, np.random.RandomState(0), instances=numbers)
+    assert not set(numbers[rows.trained]) & set(numbers[rows.validated])
+    assert set(np.asarray(rows.train.ids).tolist()) == set(numbers[rows.trained])
+    assert len(rows.validation.y) == len(rows.validated)  # each row once, not each patient
+    model = quick().fit(table, y, rows_of=patient)
+    model.predict(table)
+    with pytest.raises(InputError, match="rows_of has 119 entries for 120 rows"):
+        quick().fit(table, y, rows_of=patient[1:])
+    wide, narrow = (
+        model.evaluate(table, y, budgets=[2], rows_of=given)
+        .query("metric == 'mean_cost' and estimator == 'ipw'")
+        .pipe(lambda found: (found["high"] - found["low"]).item())
+        for given in (np.arange(120) % 2, None)
+    )
+    assert wide != narrow
+
+
+def quick_rows(table: pd.DataFrame, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x, available = fit_encoding(table).transform(table)
+    return x, available, (y == "ill").astype(int)

@@ -277,3 +277,20 @@ def test_names_that_are_not_there_are_explained(
     with pytest.raises(InputError) as caught:
         encode(table, **options)  # type: ignore[arg-type]
     assert message in str(caught.value)
+
+
+def test_a_column_may_say_which_rows_belong_together(tmp_path: Path) -> None:
+    rows = "".join(f"p{i // 3},{i % 7},{'no' if i % 2 else 'yes'}\n" for i in range(60))
+    path = write(tmp_path, "patient,a,sick\n" + rows)
+    table = read_user_table(path, "sick", rows_of="patient")
+    assert list(table.columns) == ["a"]
+    assert table.instances is not None
+    assert table.instances.tolist() == [i // 3 for i in range(60)]
+    with pytest.raises(InputError, match=r"no column 'patients' to say which .* did you mean 'patient'"):
+        read_user_table(path, "sick", rows_of="patients")
+    holes = write(tmp_path, "patient,a,sick\np1,2,no\n,3,yes\n")
+    with pytest.raises(InputError, match=r"the column 'patient' \(--rows-of\) is empty in row 3; fill it in"):
+        read_user_table(holes, "sick", rows_of="patient")
+    one = write(tmp_path, "patient,a,sick\np1,2,no\np1,3,yes\n")
+    with pytest.raises(InputError, match="always holds the same; rows cannot be split"):
+        read_user_table(one, "sick", rows_of="patient")

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -20,6 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
+from rich.text import Text
 
 from ascertain._core.compilation import enable_cache
 from ascertain._core.text import visible
@@ -32,6 +33,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="
 
 class Terminal(Console):
     """A console that shows control characters of names and values as escapes."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Turn a string into text, with its control characters counted as what is shown of them."""
+        return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render, as every part of what is printed is."""

@@ -48,6 +48,8 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="For the same result every time.", min=0)] = 0,
     sep: options.Separator = None,
     na: options.Markers = None,
+    encoding: options.Encoding = None,
+    sheet: options.Sheet = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON instead.")] = False,
 ) -> None:
     """Score a saved model on rows that it was not fitted to, by budget and in subgroups.
@@ -65,7 +67,7 @@ def evaluate(
     if out is not None:
         check_output(out, table)
     wanted = None if budgets is None else numbers("--budgets", budgets)
-    rows = read_frame(table, separator=sep, markers=na or ())
+    rows = read_frame(table, separator=sep, markers=na or (), encoding=encoding, sheet=sheet)
     classifier = AcquisitionClassifier.load(model)
     with errors.status("Scoring"):
         found = evaluate_rows(

@@ -44,6 +44,8 @@ Examples:
 `ascertain fit patients.csv --target died --treatment auto --out model`
 
 `ascertain fit patients.csv --target died --costs prices.csv --decision-costs harm.csv --out model`
+
+`ascertain fit visits.csv --target died --rows-of patient --out model` — several rows of one patient
 """
 )
 def fit(
@@ -58,6 +60,7 @@ def fit(
     known: options.Known = "",
     groups: options.Groups = None,
     setup: options.Setups = None,
+    rows_of: options.RowsOf = None,
     decision_costs: Annotated[
         Path | None,
         typer.Option(
@@ -129,7 +132,7 @@ def fit(
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
-        options.read_table(table, target, sep, na, encoding, sheet),
+        options.read_table(table, target, sep, na, encoding, sheet, rows_of),
         **options.read_price_list(costs, groups, known, default_cost, setup, encoding),
         decision_costs=None if decision_costs is None else read_decision_costs(decision_costs),
         budget=budget,

@@ -67,6 +67,16 @@ Sheet = Annotated[
 ]
 
 
+RowsOf = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that says which rows belong together, such as the patient: they are never split "
+        "between training and test, nor in resamples.",
+        show_default="each row by itself",
+    ),
+]
+
+
 class Prices(TypedDict):
     """What the options say about prices, panels, known columns and set-ups."""
 
@@ -84,11 +94,14 @@ def read_table(
     na: list[str] | None,
     encoding: str | None = None,
     sheet: str | None = None,
+    rows_of: str | None = None,
 ) -> "UserTable":
     """Read the table."""
     from ascertain.tables._reading import read_user_table
 
-    return read_user_table(table, target, separator=sep, markers=na or (), encoding=encoding, sheet=sheet)
+    return read_user_table(
+        table, target, separator=sep, markers=na or (), encoding=encoding, sheet=sheet, rows_of=rows_of
+    )
 
 
 def names_in(text: str) -> list[str]:

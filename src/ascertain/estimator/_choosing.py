@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ascertain import methods
+from ascertain._core.clusters import clusters_of
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._training import FitChoices, Shared, fit_advisor, ranges_stage, restorer_stage
 from ascertain.evaluation._auto import (
@@ -98,7 +99,8 @@ def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
     # As in the predictor's loss and calibration: else its probabilities would not be the best ones.
     weight = shared.weights[np.asarray(valid.y)] * sampled
     if shared.rows.weights is not None:
-        weight = weight * shared.rows.weights[np.asarray(valid.ids)]
+        same, _ = sample_by_class(shared.rows.numbered_validation, most_rows, shared.seed)
+        weight = weight * shared.rows.weights[np.asarray(same.ids)]
     values = found.values * (weight / weight.mean())
     measured = Measured(
         estimator=found.estimator,
@@ -106,7 +108,7 @@ def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
         effective_rows=found.effective_rows,
         n_rows=values.shape[1],
     )
-    return choose(scores, dict(zip(treatments, values, strict=True)), measured)
+    return choose(scores, dict(zip(treatments, values, strict=True)), measured, clusters_of(valid.ids))
 
 
 def _score_restorers(shared: Shared, valid: Table) -> dict[Treated, PairedScore]:

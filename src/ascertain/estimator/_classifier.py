@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, _safe_indexing, check_random_state, column_or_1d
+from sklearn.utils import Tags, _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from ascertain._core.checks import LARGEST_BUDGET, check_numbers, check_sample_weight
+from ascertain._core.clusters import instance_numbers
 from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
@@ -174,7 +175,13 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.decision_costs = decision_costs
         self.setup = setup
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AcquisitionClassifier":  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        rows_of: Any = None,
+    ) -> "AcquisitionClassifier":
         """Learn from a table and its classes.
 
         Parameters
@@ -186,10 +193,15 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         sample_weight
             How much each row counts; by default all the same. Every part of the model learns from rows that
             are repeated in proportion to their weights. A weight of 0 leaves a row out.
+        rows_of
+            Which rows belong together, such as the patient of each: a label for each row. These are never
+            split between training, validation and folds; leave them together where you hold out rows, too
+            (as with scikit-learn's `GroupKFold`). Not the panels, which are the constructor's `groups`.
         """
         choices = self._choices()
         self._check(X, reset=True)
-        X, y, row_weights = _counted(X, y, sample_weight)  # noqa: N806
+        instances = None if rows_of is None else instance_numbers("rows_of", rows_of, _num_samples(X))
+        X, y, row_weights, instances = _counted(X, y, sample_weight, instances)  # noqa: N806
         columns, named = as_columns(X)
         classes, labels = class_numbers(y, len(columns))
         if len(classes) < 2:
@@ -215,7 +227,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         fraction = self.validation_fraction
         habits = Habits.found(problem, available, labels)
         even = habits.even_out(problem, available, labels, seed=0)
-        rows = TrainingRows.split(x, even, labels, len(classes), fraction, rng, row_weights)
+        rows = TrainingRows.split(x, even, labels, len(classes), fraction, rng, row_weights, instances)
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
         for sentence in habit_sentences(habits.signs):
             warnings.warn(sentence, UserWarning, stacklevel=2)
@@ -402,6 +414,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         sample_weight: Any = None,
         resamples: int = 0,
         random_state: int = 0,
+        rows_of: Any = None,
     ) -> pd.DataFrame:
         """Estimate how the policy scores at several budgets, on rows that it was not trained on.
 
@@ -420,6 +433,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             0: intervals from influence functions, which is quick; else bootstrap resamples for them.
         random_state
             The seed.
+        rows_of
+            Which rows belong together, as in `fit`: intervals then count them as one.
 
         Returns
         -------
@@ -432,7 +447,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return evaluate_incomplete(
             advisor.policy,
             advisor.problem,
-            self._labelled(X, y),
+            self._labelled(X, y, rows_of),
             advisor.predictor,
             restorer=advisor.restorer,
             protocol=advisor.protocol,
@@ -578,7 +593,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self._check(X, reset=False)
         return encoding.transform(X, unseen="missing")
 
-    def _labelled(self, X: Any, y: Any) -> Table:  # noqa: N803
+    def _labelled(self, X: Any, y: Any, rows_of: Any = None) -> Table:  # noqa: N803
         """Encode rows with their classes."""
         x, available = self._read(X)
         known, labels = class_numbers(y, len(x))
@@ -586,7 +601,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if unknown:
             raise InputError(f"y holds {str(unknown[0])!r}, a class that the training table did not have")
         codes = np.searchsorted(self.classes_, known)[labels]
-        return Table(x, codes, available, n_classes=len(self.classes_))
+        ids = None if rows_of is None else instance_numbers("rows_of", rows_of, len(x))
+        return Table(x, codes, available, n_classes=len(self.classes_), ids=ids)
 
     def _check(self, X: Any, *, reset: bool) -> None:  # noqa: N803
         """Raise unless `X` is a table with the columns of `fit`; with `reset`, remember its columns."""
@@ -603,16 +619,23 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return list(curve_budgets(problem.price_list, float(problem.budget)))
 
 
-def _counted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray | None]:  # noqa: N803
-    """The rows that count, with their classes and weights; no weights where all are the same."""
+def _counted(
+    X: Any,  # noqa: N803
+    y: Any,
+    sample_weight: Any,
+    instances: np.ndarray | None,
+) -> tuple[Any, Any, np.ndarray | None, np.ndarray | None]:
+    """The rows that count, with their classes, weights and instances; no weights where all are the same."""
     weights = check_sample_weight(sample_weight, _num_samples(X))
     if weights is None or weights.all():
-        return X, y, weights
+        return X, y, weights, instances
     if _num_samples(y) != len(weights):
         raise InputError(f"X has {len(weights)} rows, but y has {_num_samples(y)}")
     kept = np.flatnonzero(weights)
     left = weights[kept]
-    return _safe_indexing(X, kept), _safe_indexing(y, kept), None if np.ptp(left) == 0 else left
+    among = None if instances is None else np.unique(instances[kept], return_inverse=True)[1]
+    counted = None if np.ptp(left) == 0 else left
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), counted, among
 
 
 def _setup_parameter(encoding: Encoding) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from sklearn.base import clone
 
 from ascertain import methods, predictors, restoration
+from ascertain._core.clusters import draw_instances
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain._core.padding import round_up
@@ -118,13 +119,20 @@ class TrainingRows:
     valid: Table
     trained: Int[np.ndarray, " some"]  # which rows these are
     validated: Int[np.ndarray, " others"]
+    valid_numbers: Int[np.ndarray, " repeated"]  # which row each one of `valid` is
     weights: Float[np.ndarray, " rows"] | None = None  # of all rows, by number; None: all the same
 
     @property
     def validation(self) -> Table:
         """The validation rows, each once."""
-        _, first = np.unique(np.asarray(self.valid.ids), return_index=True)
+        _, first = np.unique(self.valid_numbers, return_index=True)
         return self.valid.take(jnp.asarray(first))
+
+    @property
+    def numbered_validation(self) -> Table:
+        """The same, with the numbers of rows as `ids`."""
+        numbers = jnp.asarray(np.unique(self.valid_numbers), jnp.int32)
+        return cast(Table, eqx.tree_at(lambda table: table.ids, self.validation, numbers))
 
     @property
     def complete(self) -> bool:
@@ -141,14 +149,18 @@ class TrainingRows:
         fraction: float,
         rng: np.random.RandomState,
         weights: Float[np.ndarray, " rows"] | None = None,
+        instances: Int[np.ndarray, " rows"] | None = None,
     ) -> "TrainingRows":
         """Hold out a fraction of each class for validation; at least one row of each is trained on.
 
-        With weights, rows are repeated in proportion to them.
+        With weights, rows are repeated in proportion to them. Rows with the same number in `instances` are
+        on the same side, and stay together wherever rows are held out later.
         """
         # scikit-learn's train_test_split refuses classes of one row, and may leave none of a rare class.
         held_out = np.zeros(len(y), bool)
-        for label in range(n_classes):
+        if instances is not None:
+            held_out = draw_instances(y, instances, fraction, rng)
+        for label in range(n_classes) if instances is None else ():
             rows = rng.permutation(np.flatnonzero(y == label))
             held_out[rows[: min(round(fraction * len(rows)), len(rows) - 1)]] = True
         if not held_out.any():  # too few rows to spare one of any class
@@ -158,15 +170,18 @@ class TrainingRows:
             train = np.flatnonzero(~held_out)
         valid = np.flatnonzero(held_out)
 
-        def table(rows: np.ndarray, least: int) -> Table:
+        def repeat(rows: np.ndarray, least: int) -> Int[np.ndarray, " repeated"]:
             if weights is None:
-                repeated = np.resize(rng.permutation(rows), max(least, round_up(len(rows), digits=5)))
-            else:
-                size = max(least, round_up(_WEIGHTED_COPIES * len(rows), digits=5))
-                repeated = repeat_in_proportion(rng, rows, weights[rows], y[rows], size)
-            return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes, ids=repeated)
+                return np.resize(rng.permutation(rows), max(least, round_up(len(rows), digits=5)))
+            size = max(least, round_up(_WEIGHTED_COPIES * len(rows), digits=5))
+            return repeat_in_proportion(rng, rows, weights[rows], y[rows], size)
 
-        return cls(table(train, _LEAST_TRAINING), table(valid, _LEAST_VALIDATION), train, valid, weights)
+        def table(repeated: Int[np.ndarray, " repeated"]) -> Table:
+            ids = repeated if instances is None else instances[repeated]
+            return Table(x[repeated], y[repeated], available[repeated], n_classes=n_classes, ids=ids)
+
+        numbers = repeat(train, _LEAST_TRAINING), repeat(valid, _LEAST_VALIDATION)
+        return cls(table(numbers[0]), table(numbers[1]), train, valid, numbers[1], weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 
 from ascertain._core.json import Strict
@@ -140,12 +140,14 @@ def choose(
     scores: Mapping[Treated, PairedScore],
     values: Mapping[Treated, Float[np.ndarray, " rows"]],
     measured: Measured,
+    clusters: Int[np.ndarray, " rows"] | None = None,
 ) -> AutoChoice:
     """Choose among treatments by what their policies are worth in each row.
 
-    `scores` are those of restorers, also of dropped ones, which have no values.
+    `scores` are those of restorers, also of dropped ones, which have no values. Rows of one cluster count as
+    one in standard errors.
     """
-    compared = _compare(values)
+    compared = _compare(values, clusters)
     best = max(compared, key=lambda each: compared[each].value)
     close = [each for each in compared if compared[each].as_good]
     chosen = min(close, key=lambda each: (each.complexity, -compared[each].value))
@@ -179,15 +181,26 @@ class _Compared(NamedTuple):
         return self.difference >= -_AS_GOOD_WITHIN * self.standard_error
 
 
-def _compare(values: Mapping[Treated, Float[np.ndarray, " rows"]]) -> dict[Treated, _Compared]:
+def _compare(
+    values: Mapping[Treated, Float[np.ndarray, " rows"]], clusters: Int[np.ndarray, " rows"] | None
+) -> dict[Treated, _Compared]:
     """The mean value of each treatment, and its difference to the best one's with a standard error."""
     best = max(values.values(), key=lambda each: each.mean())
     found = {}
     for treated, each in values.items():
         difference = each - best
-        error = difference.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else 0.0
+        error = _standard_error(difference, clusters)
         found[treated] = _Compared(float(each.mean()), float(difference.mean()), float(error))
     return found
+
+
+def _standard_error(values: Float[np.ndarray, " rows"], clusters: Int[np.ndarray, " rows"] | None) -> float:
+    """The standard error of a mean over rows, of which those of one cluster may be alike."""
+    if clusters is None:
+        return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    sums = np.bincount(clusters, values - values.mean())
+    n = len(sums)
+    return float(np.sqrt(np.square(sums).sum() * n / (n - 1)) / len(values)) if n > 1 else 0.0
 
 
 def _rule(

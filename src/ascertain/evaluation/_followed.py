@@ -16,6 +16,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ascertain._core.clusters import clusters_of
 from ascertain.acquisition import acquire
 from ascertain.evaluation._futures import Resumed
 from ascertain.evaluation._partial_rollouts import (
@@ -164,7 +165,7 @@ def followed_values(
     seed
         Seed of the folds.
     """
-    fold = assign_folds(len(table.y), seed)
+    fold = assign_folds(len(table.y), seed, clusters_of(table.ids))
     readable = readable_actions(problem, np.asarray(table.available))
     common = set.intersection(*(set(np.asarray(each.budgets).tolist()) for each in followed))
     for budget in sorted(common, reverse=True):

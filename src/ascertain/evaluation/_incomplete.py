@@ -27,6 +27,7 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from ascertain._core.checks import check_count, check_sample_weight, is_real
+from ascertain._core.clusters import clusters_of
 from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
 from ascertain.evaluation._decision_scores import decision_metrics, with_decisions
@@ -92,7 +93,9 @@ def evaluate_incomplete(
     policy, problem, predictor, protocol, budgets, max_rows
         As for `evaluate`; the policy was fitted to other rows.
     table
-        Test rows with missing values. A feature that no action reveals counts as 0 where a row lacks it.
+        Test rows with missing values. Those with the same number in `ids` are kept together in folds and
+        resamples, and count as one in intervals. A feature that no action reveals counts as 0 where a row
+        lacks it.
     restorer
         The outcome model: draws missing values, given the class; fitted to other rows. Without one there is
         no `dr`.
@@ -143,7 +146,8 @@ def evaluate_incomplete(
     estimators = ("ipw",) if restorer is None else ("ipw", "dr")
     rows, row_weights = _counted(table, sample_weight, max_rows, seed)
     n_steps = most_steps(problem, amounts)
-    fold, y = assign_folds(len(rows.y), seed), np.asarray(rows.y)
+    clusters, y = clusters_of(rows.ids), np.asarray(rows.y)
+    fold = assign_folds(len(rows.y), seed, clusters)
     key = jr.key(seed) if key is None else key
     records = []
     for budget in amounts:
@@ -167,7 +171,7 @@ def evaluate_incomplete(
             sample = samples.get(estimator)
             if sample is not None:
                 sample = with_decisions(sample, problem, thresholds)
-            numbers = _numbers(sample, metrics, weights, level, resamples, seed)
+            numbers = _numbers(sample, metrics, weights, clusters, level, resamples, seed)
             more = facts | {"drawn_rows": drawn[estimator]}
             named = {"budget": budget, "estimator": estimator}
             records += [named | {"metric": metric} | numbers[metric] | more for metric in metrics]
@@ -199,6 +203,7 @@ def _numbers(
     sample: WeightedPredictions | None,
     metrics: Sequence[str],
     weights: ImportanceWeights,
+    clusters: Int[np.ndarray, " rows"] | None,
     level: float,
     resamples: int,
     seed: int,
@@ -208,9 +213,11 @@ def _numbers(
         return {metric: dict.fromkeys(("estimate", "low", "high"), np.nan) for metric in metrics}
     estimate, n_rows, residuals = sample.scores(), len(weights.cumulative), weights.residuals
     if resamples:
-        ends = bootstrap_intervals(sample, n_rows, residuals, resamples=resamples, level=level, seed=seed)
+        ends = bootstrap_intervals(
+            sample, n_rows, residuals, resamples=resamples, level=level, seed=seed, clusters=clusters
+        )
     else:
-        ends = intervals(sample, estimate, n_rows, residuals, level=level)
+        ends = intervals(sample, estimate, n_rows, residuals, level=level, clusters=clusters)
     named = dict(zip(("estimate", "low", "high"), (estimate, *ends), strict=True))
     return {
         metric: {name: within_range(metric, each[metric]) for name, each in named.items()}

@@ -90,6 +90,7 @@ def intervals(
     residuals: Float[np.ndarray, "rows models"] | None = None,
     *,
     level: float,
+    clusters: Int[np.ndarray, " rows"] | None = None,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Compute both ends of an interval of every score from its standard error.
 
@@ -108,17 +109,26 @@ def intervals(
         with an intercept, whether the action was available less its propensity.
     level
         How often the interval should hold the truth.
+    clusters
+        Numbers, from 0, of the instances that rows belong to: those of one instance count as one. None: each
+        row is an instance.
     """
     moved = influences(predictions, scores, n_rows)
+    values = np.stack(list(moved.values()), axis=1)
+    share = 1.0
+    if clusters is not None:  # rows of an instance move a score together (Liang & Zeger, 1986)
+        values = _summed(values, clusters)
+        residuals = None if residuals is None else _summed(residuals, clusters)
+        share = len(values) / n_rows
     with one_thread():
-        values = _unexplained(np.stack(list(moved.values()), axis=1), residuals)
+        values = _unexplained(values, residuals)
     error = dict(zip(moved, np.sqrt(np.square(values).sum(axis=0)).tolist(), strict=True))
     effective = predictions.effective_rows(predictions.probabilities.shape[1])
     present = effective[effective > 0]
     z = float(norm.ppf((1 + level) / 2))
     low, high = {}, {}
     for name, score in scores.items():
-        rows = 2 * present.min(initial=np.inf) if name in _RANKINGS else present.sum()
+        rows = share * (2 * present.min(initial=np.inf) if name in _RANKINGS else present.sum())
         low[name], high[name] = _ends(name, score, error[name], rows, z)
     return low, high
 
@@ -136,6 +146,13 @@ def _ends(metric: str, score: float, error: float, rows: float, z: float) -> tup
     width = z * error / (middle * (1 - middle))
     ends = expit(logit(middle) + width * np.array([-1.0, 1.0]))
     return min(float(ends[0]), inside), max(float(ends[1]), inside)
+
+
+def _summed(
+    values: Float[np.ndarray, "rows columns"], clusters: Int[np.ndarray, " rows"]
+) -> Float[np.ndarray, "clusters columns"]:
+    """The sums over the rows of each cluster."""
+    return np.stack([np.bincount(clusters, column) for column in values.T], axis=1)
 
 
 def _unexplained(
@@ -161,6 +178,7 @@ def bootstrap_intervals(
     resamples: int,
     level: float,
     seed: int,
+    clusters: Int[np.ndarray, " rows"] | None = None,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Compute both ends of the bootstrap percentile interval of every score.
 
@@ -177,6 +195,8 @@ def bootstrap_intervals(
     resamples, level, seed
         How many resamples (none: the ends are NaN), the share of them that an interval holds, and the seed
         that they are drawn from.
+    clusters
+        As for `intervals`: resamples draw whole instances.
     """
     if resamples == 0:
         unknown = dict.fromkeys(predictions.scores(), np.nan)
@@ -188,7 +208,7 @@ def bootstrap_intervals(
     sizes = [min(at_once, resamples - done) for done in range(0, resamples, at_once)]
     parts = [
         (predictions.resampled_scores(counts), counts @ used)
-        for counts in (_draw_counts(rng, n_rows, size) for size in sizes)
+        for counts in (_draw_counts(rng, n_rows, size, clusters) for size in sizes)
     ]
     regressors = np.concatenate([sums for _, sums in parts])
     low, high = {}, {}
@@ -216,8 +236,11 @@ def _project_out(
 
 
 def _draw_counts(
-    rng: np.random.Generator, n_rows: int, resamples: int
+    rng: np.random.Generator, n_rows: int, resamples: int, clusters: Int[np.ndarray, " rows"] | None = None
 ) -> Float[np.ndarray, "resamples rows"]:
-    """Draw rows with replacement, and count how often each was drawn in each resample."""
+    """Draw rows, or whole clusters, with replacement, and count how often each row is in each resample."""
+    if clusters is not None:
+        counts: np.ndarray = _draw_counts(rng, int(clusters.max()) + 1, resamples)[:, clusters]
+        return counts
     places = rng.integers(0, n_rows, (resamples, n_rows)) + n_rows * np.arange(resamples)[:, None]
     return np.bincount(places.ravel(), minlength=resamples * n_rows).reshape(resamples, -1).astype(float)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
+from ascertain._core.clusters import clusters_of
 from ascertain._core.threads import one_thread
 from ascertain.problem import Problem, Table
 
@@ -36,8 +37,12 @@ class Choices(NamedTuple):
     fold: Int[np.ndarray, " choices"]  # of the row, 0 to `FOLDS - 1`
 
 
-def assign_folds(n_rows: int, seed: int) -> Int[np.ndarray, " rows"]:
-    """Assign rows to folds at random; their sizes differ by one at most."""
+def assign_folds(
+    n_rows: int, seed: int, clusters: Int[np.ndarray, " rows"] | None = None
+) -> Int[np.ndarray, " rows"]:
+    """Assign rows to folds at random; their sizes differ by one at most. Those of a cluster stay together."""
+    if clusters is not None:
+        return assign_folds(int(clusters.max()) + 1, seed)[clusters]
     return np.random.default_rng(seed).permutation(n_rows) % FOLDS
 
 
@@ -78,7 +83,7 @@ def availability_weights(
     """
     x, available, y = (np.asarray(each) for each in (table.x, table.available, table.y))
     reveals, has = np.asarray(problem.reveals), np.asarray(problem.readable(jnp.asarray(available)))
-    fold = assign_folds(len(x), seed)
+    fold = assign_folds(len(x), seed, clusters_of(table.ids))
     probability = np.ones(has.shape)
     for action in np.flatnonzero(~has.all(axis=0)):
         others = has.copy()

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from ascertain._core.checks import check_count
+from ascertain._core.clusters import clusters_of
 from ascertain.errors import InputError
 from ascertain.evaluation._curves import check_budgets
 from ascertain.evaluation._futures import MOST_FUTURES, Futures, doubly_robust_predictions
@@ -85,7 +86,7 @@ def row_values(
         raise InputError("there is no policy to compare")
     amounts = sorted(check_budgets(problem, budgets).tolist(), reverse=True)
     n_steps, key = most_steps(problem, amounts), jr.key(seed)
-    fold, y = assign_folds(len(table.y), seed), np.asarray(table.y)
+    fold, y = assign_folds(len(table.y), seed, clusters_of(table.ids)), np.asarray(table.y)
     for budget in amounts:
         limited = problem.without_names().at(budget)
         targets = [

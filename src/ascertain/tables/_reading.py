@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
+from ascertain._core.clusters import instance_numbers
 from ascertain._core.frames import as_pandas
 from ascertain.errors import InputError, did_you_mean
 from ascertain.tables._columns import number_classes
@@ -39,6 +40,8 @@ class UserTable:
     y: Int[np.ndarray, " rows"]  # the class of each row, by its place in `classes`
     unlabelled: int  # rows that were dropped since their target is empty
     first_row: int = 0  # what the table's first row is called: 2 in a file, as in a spreadsheet
+    instances: Int[np.ndarray, " rows"] | None = None  # which rows belong together, as numbers from 0
+    rows_of: str | None = None  # the column that said so
 
 
 def read_user_table(
@@ -49,6 +52,7 @@ def read_user_table(
     markers: Sequence[str] = (),
     encoding: str | None = None,
     sheet: str | None = None,
+    rows_of: str | None = None,
 ) -> UserTable:
     """Read a table and take its target out; rows without one are dropped and counted.
 
@@ -64,9 +68,29 @@ def read_user_table(
         More texts, besides `MARKERS`, that stand for a value that was not measured.
     encoding, sheet
         As for `ascertain.tables._files.read_text`.
+    rows_of
+        The column that says which rows belong together, such as that of the patient. It is taken out.
     """
     frame = read_frame(path, separator=separator, markers=markers, encoding=encoding, sheet=sheet)
-    return replace(take_target(frame, target, path.name), first_row=2)
+    table = replace(take_target(frame, target, path.name), first_row=2)
+    return table if rows_of is None else take_instances(table, rows_of)
+
+
+def take_instances(table: UserTable, rows_of: str) -> UserTable:
+    """Take the column out that says which rows belong together."""
+    if rows_of not in table.columns:
+        hint = did_you_mean(rows_of, table.columns.columns)
+        raise InputError(f"{table.name} has no column {rows_of!r} to say which rows belong together; {hint}")
+    columns = table.columns.drop(columns=rows_of)
+    if columns.columns.empty:
+        raise InputError(f"{table.name} has no column besides {table.target!r} and {rows_of!r}")
+    labels = table.columns[rows_of].set_axis(table.columns.index + table.first_row, axis=0)
+    instances = instance_numbers(f"the column {rows_of!r} (--rows-of)", labels, len(labels))
+    if instances.max() == 0:
+        raise InputError(
+            f"the column {rows_of!r} (--rows-of) always holds the same; rows cannot be split by it"
+        )
+    return replace(table, columns=columns, instances=instances, rows_of=rows_of)
 
 
 def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:

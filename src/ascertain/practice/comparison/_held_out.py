@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ascertain._core.checks import is_real
+from ascertain._core.clusters import draw_instances
 from ascertain.errors import InputError
 from ascertain.estimator._habits import Habits, why_left_out
 from ascertain.estimator._training import TrainingRows
@@ -64,7 +65,9 @@ def hold_out(
     rng = np.random.RandomState(seed)
     tested = _draw_test_rows(table, test_fraction, rng)
     others = np.flatnonzero(~tested)
-    untested = replace(table, columns=table.columns.iloc[others], y=table.y[others])
+    instances = table.instances
+    mine = None if instances is None else instances[others]
+    untested = replace(table, columns=table.columns.iloc[others], y=table.y[others], instances=mine)
 
     def encoded(leave_out: Mapping[str, str]) -> tuple[Encoding, dict[str, str]]:
         return encode(
@@ -88,11 +91,13 @@ def hold_out(
     habits = Habits.found(problem, available[others], table.y[others])
 
     def rows_of(places: Int[np.ndarray, " some"]) -> Table:
-        return Table(x[places], table.y[places], available[places], n_classes=len(table.classes))
+        ids = None if instances is None else instances[places]
+        return Table(x[places], table.y[places], available[places], n_classes=len(table.classes), ids=ids)
 
     # Nothing may learn from what was measured in whom; scores are corrected for that by propensities.
     even = habits.even_out(problem, available[others], table.y[others], seed)
-    rows = TrainingRows.split(x[others], even, table.y[others], len(table.classes), VALIDATION, rng)
+    given = x[others], even, table.y[others]
+    rows = TrainingRows.split(*given, len(table.classes), VALIDATION, rng, instances=mine)
     return HeldOut(
         table=table,
         encoding=encoding,
@@ -128,15 +133,26 @@ def _unusable(encoding: Encoding, signs: Sequence[LabelSign]) -> dict[str, str]:
 def _draw_test_rows(
     table: UserTable, fraction: float, rng: np.random.RandomState
 ) -> Bool[np.ndarray, " rows"]:
-    """Draw the test rows; each class needs some on either side."""
+    """Draw the test rows; each class needs some on either side, and rows that belong together stay so."""
     tested = np.zeros(len(table.y), bool)
+    if table.instances is not None:
+        tested = draw_instances(table.y, table.instances, fraction, rng)
     for label, name in enumerate(table.classes):
-        rows = rng.permutation(np.flatnonzero(table.y == label))
-        n_tested = round(fraction * len(rows))
+        rows = np.flatnonzero(table.y == label)
+        if table.instances is None:
+            rows = rng.permutation(rows)
+            tested[rows[: round(fraction * len(rows))]] = True
+        n_tested = int(tested[rows].sum())
         if n_tested == 0 or len(rows) - n_tested < 2:
+            among = "" if table.instances is None else f" of {_counted_instances(table, rows)}"
             raise InputError(
-                f"the class {name!r} has {len(rows)} rows, too few to train on some and to test on a share "
-                f"of {fraction:g}; give more rows, merge classes, or choose another --test-fraction"
+                f"the class {name!r} has {len(rows)} rows{among}, too few to train on some and to test on a "
+                f"share of {fraction:g}; give more rows, merge classes, or choose another --test-fraction"
             )
-        tested[rows[:n_tested]] = True
     return tested
+
+
+def _counted_instances(table: UserTable, rows: Int[np.ndarray, " some"]) -> str:
+    """How many instances rows belong to, in words."""
+    assert table.instances is not None
+    return f"{len(np.unique(table.instances[rows]))} in {table.rows_of!r}"

@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 import pandas as pd
 
+from ascertain._core.clusters import clusters_of
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._habits import Habits
 from ascertain.evaluation._as_they_are import predictions_as_they_are
@@ -114,7 +115,7 @@ def _score_restricted(
     frames = []
     for sample, budget in zip(samples, budgets, strict=True):
         estimate = sample.scores()
-        low, high = intervals(sample, estimate, n_rows, level=0.95)
+        low, high = intervals(sample, estimate, n_rows, level=0.95, clusters=clusters_of(table.ids))
         frame = pd.DataFrame({"estimate": estimate, "low": low, "high": high}, index=list(estimate))
         frames.append(frame.rename_axis("metric").reset_index().assign(budget=float(budget)))
     return pd.concat(frames, ignore_index=True).assign(

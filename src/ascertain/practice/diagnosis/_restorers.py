@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ascertain import restoration
+from ascertain._core.clusters import draw_instances
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
 from ascertain.evaluation import availability_weights
@@ -52,18 +53,19 @@ def find_restorers(
     problem: Problem,
     names: Sequence[str],
     on_stage: Callable[[str, int, int], object] = lambda stage, done, total: None,
+    instances: Int[np.ndarray, " rows"] | None = None,
 ) -> RestorerFindings | str:
     """Fit restorers to three quarters of the rows and score them on the others, or say why not.
 
-    The baseline is always among them. `on_stage` is called with a stage's name, how many are done and how
-    many there are.
+    The baseline is always among them. Rows with the same number in `instances` stay together. `on_stage` is
+    called with a stage's name, how many are done and how many there are.
     """
     parts = [restoration.get(name) for name in dict.fromkeys([BASELINE, *names])]  # raises if there is none
     if available.all():
         return "nothing is missing"
     if len(y) < FEWEST_ROWS:
         return f"this needs {FEWEST_ROWS} rows; there are {len(y)}"
-    problem, (train, valid) = problem.without_names(), _split(x, available, y, problem.n_classes)
+    problem, (train, valid) = problem.without_names(), _split(x, available, y, problem.n_classes, instances)
     on_stage("which cells are measured", 0, len(parts) + 1)
     weights = availability_weights(problem, valid)
     if not np.asarray(problem.readable(valid.available)).any():
@@ -89,13 +91,23 @@ def find_restorers(
     )
 
 
-def _split(x: np.ndarray, available: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[Table, Table]:
-    """Training and validation rows, of a random part of a large table."""
+def _split(
+    x: np.ndarray,
+    available: np.ndarray,
+    y: np.ndarray,
+    n_classes: int,
+    instances: Int[np.ndarray, " rows"] | None,
+) -> tuple[Table, Table]:
+    """Training and validation rows, of a random part of a large table; those of an instance stay together."""
     some = np.random.default_rng(_SEED).permutation(len(y))[:MOST_ROWS]
     trained, validated = np.split(some, [len(some) - round(_VALIDATION * len(some))])
+    if instances is not None:
+        held_out = draw_instances(y, instances, _VALIDATION, np.random.RandomState(_SEED))[some]
+        trained, validated = some[~held_out], some[held_out]
 
     def table(rows: np.ndarray) -> Table:
-        return Table(x[rows], y[rows], available[rows], n_classes=n_classes)
+        ids = None if instances is None else instances[rows]
+        return Table(x[rows], y[rows], available[rows], n_classes=n_classes, ids=ids)
 
     return table(trained), table(validated)
 
