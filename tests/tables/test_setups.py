@@ -54,8 +54,8 @@ def test_an_encoding_with_set_ups_is_the_same_after_it_was_written() -> None:
 
 
 def test_columns_that_are_set_aside_need_no_set_up() -> None:
-    assert encoded(DRAW, aside=["tibc"]).setups[0].columns == ("iron",)
-    assert encoded(DRAW, aside=["tibc", "iron"]).setups == ()
+    assert encoded(DRAW, aside={"tibc": ""}).setups[0].columns == ("iron",)
+    assert encoded(DRAW, aside={"tibc": "", "iron": ""}).setups == ()
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,10 @@ def fit(
         subgroup_names(column)  # so that a mistake is found before the long work begins
     for sentence in habit_sentences(data.habits.signs):
         warn(sentence)
+    if data.table.instances is not None:
+        n_instances = int(data.table.instances.max()) + 1
+        together = f"{len(data.table.y):,} rows of {n_instances:,} in {data.table.rows_of!r}, kept together"
+        errors.print(escape(together), style="dim")
     with _stages_shown(stages(candidates, restorer, effort)) as on_stage:
         board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
     with errors.status("Writing the report"):

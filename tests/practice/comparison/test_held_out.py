@@ -63,3 +63,26 @@ def test_a_class_of_one_row_is_refused() -> None:
     y[3] = 1
     with pytest.raises(InputError, match="the class 'yes' has 1 rows"):
         held_out(dataclasses.replace(table, y=y))
+
+
+def test_rows_that_belong_together_are_in_the_same_part() -> None:
+    instances = np.random.default_rng(0).integers(0, 50, 240)
+    instances[:50] = np.arange(50)  # each occurs
+    data = held_out(dataclasses.replace(user_table(), instances=instances, rows_of="patient"))
+    parts = [set(np.asarray(part.ids).tolist()) for part in (data.training, data.selection, data.test)]
+    assert set.union(*parts) == set(range(50))
+    assert sum(map(len, parts)) == 50
+    assert sum(len(part.y) for part in (data.training, data.selection, data.test)) == 240
+    assert set(np.asarray(data.rows.train.ids).tolist()) == parts[0]
+    # Classes keep their shares, up to the rows of one patient.
+    largest = int(np.bincount(instances).max())
+    for label in (0, 1):
+        wanted = 0.25 * (data.table.y == label).sum()
+        assert abs((np.asarray(data.test.y) == label).sum() - wanted) <= largest
+
+
+def test_too_few_instances_of_a_class_are_explained() -> None:
+    table = user_table()
+    instances = np.where(table.y == 1, 0, 1 + np.arange(240) % 40)
+    with pytest.raises(InputError, match=r"the class 'yes' has \d+ rows of 1 in 'patient', too few"):
+        held_out(dataclasses.replace(table, instances=instances, rows_of="patient"))

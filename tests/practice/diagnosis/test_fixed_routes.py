@@ -63,3 +63,20 @@ def test_too_few_rows_or_no_choice_are_explained() -> None:
     )
     few = find_routes(x[:100], here[:100], y[:100], everything)
     assert few == "this needs 200 rows, and 20 of each class; there are 100, and 50 of the rarest class"
+
+
+def test_what_is_known_of_a_patient_does_not_help_with_others() -> None:
+    """Ten visits of each patient look alike and have the same class, which nothing tells."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(60), 10)
+    x = rng.normal(size=(60, 4))[patient] + 0.01 * rng.normal(size=(600, 4))
+    y = rng.permutation(np.arange(60) % 2)[patient]
+    problem = Problem(np.eye(4), np.ones(4), 2, 2, action_names=NAMES)
+    split, together = (
+        find_routes(x, np.ones(x.shape, bool), y, problem, instances) for instances in (None, patient)
+    )
+    assert isinstance(split, FixedRoutes)
+    assert isinstance(together, FixedRoutes)
+    assert split.best_score > 0.7  # recognises patients
+    # 30 patients are scored: three standard errors of a share of them.
+    assert together.best_score < 0.5 + 3 * 0.5 / np.sqrt(30)

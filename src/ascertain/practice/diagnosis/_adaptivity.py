@@ -154,7 +154,7 @@ def find_adaptivity(
     names: tuple[str, ...],
 ) -> Adaptivity | str:
     """Estimate what adapting gains, or say why that cannot be told."""
-    half = np.arange(len(rows.y)) % 2 == 0
+    half = rows.half
     rng = np.random.default_rng(0)
     found = []
     for choosing, checking in ((half, ~half), (~half, half)):

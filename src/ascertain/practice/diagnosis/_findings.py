@@ -99,8 +99,8 @@ def diagnose_table(
             support=find_support(
                 readable, encoding.action_names, encoding.price_list, budget, table.y, table.classes
             ),
-            routes=find_routes(x.astype(np.float64), available, table.y, problem),
-            restorers=find_restorers(x, available, table.y, problem, restorers, on_stage)
+            routes=find_routes(x.astype(np.float64), available, table.y, problem, table.instances),
+            restorers=find_restorers(x, available, table.y, problem, restorers, on_stage, table.instances)
             if restorers
             else None,
         )

@@ -43,10 +43,12 @@ def find_routes(
     available: Bool[np.ndarray, "rows features"],
     y: Int[np.ndarray, " rows"],
     problem: Problem,
+    instances: Int[np.ndarray, " rows"] | None = None,
 ) -> FixedRoutes | str:
     """Score sets of actions within the budget, or say why that cannot be done; `x` is standardised.
 
     Half of the rows that are scored choose the best set, the other half checks it, and the other way round.
+    Rows with the same number in `instances` stay together.
     """
     sizes = np.bincount(y, minlength=problem.n_classes)
     if len(y) < FEWEST_ROWS or sizes.min() < FEWEST_PER_CLASS:
@@ -59,7 +61,7 @@ def find_routes(
     if len(sampled) < 2:
         return "only one set of actions is possible within the budget, so there is nothing to choose"
     random = as_masks(sampled, problem.n_actions)
-    proposing, rows = score_rows(x, available, y, problem, random)
+    proposing, rows = score_rows(x, available, y, problem, random, instances)
     proposed = propose_routes(proposing, problem, prices.first)
     routes = np.concatenate([random, proposed[~(proposed[:, None] == random).all(axis=2).any(axis=1)]])
     names = problem.action_names or tuple(map(str, range(problem.n_actions)))
@@ -94,7 +96,7 @@ class _Checked:
 def _check_routes(
     rows: ScoredRows, routes: Bool[np.ndarray, "routes actions"], prices: Float[np.ndarray, " actions"]
 ) -> _Checked:
-    half = np.arange(len(rows.y)) % 2 == 0
+    half = rows.half
     found, counts = [], []
     for choosing, checking in ((half, ~half), (~half, half)):
         best = PlanSearch.over(rows.take(np.flatnonzero(choosing)), routes, prices).fixed().route

@@ -49,6 +49,8 @@ class TableProfile:
     classes: dict[str, int]
     columns: tuple[ColumnProfile, ...]
     warnings: tuple[str, ...]
+    rows_of: str | None = None  # the column that says which rows belong together
+    instances: int | None = None  # how many it has
 
 
 def profile(
@@ -88,6 +90,8 @@ def profile(
         classes=classes,
         columns=columns,
         warnings=tuple(_warnings(table, classes, duplicates, remarks)),
+        rows_of=table.rows_of,
+        instances=None if table.instances is None else int(table.instances.max()) + 1,
     )
 
 
@@ -114,6 +118,7 @@ def _remarks(
 ) -> dict[str, str]:
     """What is odd about each usable column, where anything is."""
     remarks: dict[str, str] = {}
+    together = table.instances
     twins = _twins(table.columns[[column.name for column in encoding.columns]])
     start = 0
     for column in encoding.columns:
@@ -121,7 +126,7 @@ def _remarks(
         start = features.stop
         values = table.columns[name].dropna()
         there = np.asarray(available[:, features].all(axis=1))
-        if leaks(x[there, features], table.y[there]):
+        if leaks(x[there, features], table.y[there], None if together is None else together[there]):
             remarks[name] = (
                 "tells the classes apart almost perfectly by itself; if it is known only after the outcome, "
                 "drop it"
@@ -145,9 +150,17 @@ def _remarks(
     return remarks
 
 
-def leaks(x: np.ndarray, y: Int[np.ndarray, " rows"]) -> bool:
-    """Whether a column alone tells the classes apart on rows that a small tree was not fitted to."""
+def leaks(
+    x: np.ndarray, y: Int[np.ndarray, " rows"], instances: Int[np.ndarray, " rows"] | None = None
+) -> bool:
+    """Whether a column alone tells the classes apart on rows that a small tree was not fitted to.
+
+    Rows with the same number in `instances` come one after the other, so that at most one instance is cut.
+    """
     some = np.random.default_rng(0).permutation(len(y))[:_LEAK_ROWS]
+    if instances is not None:
+        order = np.random.default_rng(1).permutation(int(instances.max(initial=0)) + 1)
+        some = some[np.argsort(order[instances[some]], kind="stable")]
     x, y = x[some], y[some]
     enough = np.isin(y, np.flatnonzero(np.bincount(y, minlength=1) >= _LEAK_PER_CLASS))
     x, y = x[enough], y[enough]

@@ -13,6 +13,7 @@ from sklearn.impute import KNNImputer
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
+from ascertain._core.clusters import draw_instances
 from ascertain.problem import Problem
 
 FEWEST_ROWS = 30  # of each class that have a route, so that its score can be told
@@ -43,11 +44,18 @@ class ScoredRows:
     y: Int[np.ndarray, " rows"]
     reveals: Bool[np.ndarray, "actions features"]
     restored: bool  # whether holes were filled, since hardly any row has a whole route
+    half: Bool[np.ndarray, " rows"]  # one half of the rows, to choose on or to check with
 
     def take(self, rows: Int[np.ndarray, " some"]) -> "ScoredRows":
         """Some of the rows."""
         return ScoredRows(
-            self.network, self.x[rows], self.available[rows], self.y[rows], self.reveals, self.restored
+            self.network,
+            self.x[rows],
+            self.available[rows],
+            self.y[rows],
+            self.reveals,
+            self.restored,
+            self.half[rows],
         )
 
     @property
@@ -83,20 +91,22 @@ def score_rows(
     y: Int[np.ndarray, " rows"],
     problem: Problem,
     routes: Bool[np.ndarray, "routes actions"],
+    instances: Int[np.ndarray, " rows"] | None = None,
 ) -> tuple[ScoredRows, ScoredRows]:
     """Fit the predictor to half of the rows, with their holes; return some of these, and others to score on.
 
     Routes are scored on the rows that have them. Where most routes lack such rows, holes are filled from the
     row that is nearest in what was measured. The label is not used for that, so that it cannot leak into what
-    is scored.
+    is scored. Rows with the same number in `instances` are on the same side.
     """
     x = np.clip(x, -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
-    train, others = train_test_split(np.arange(len(y)), test_size=0.5, random_state=0, stratify=y)
+    train, others = _halves(y, instances)
     network = _fit(x[train], available[train], y[train])
     reveals = np.asarray(problem.reveals)
     trained_on, rows = _sample_classes(train, y, _MOST_TRAINED), _sample_classes(others, y, _MOST_ROWS)
     trained, scored = (
-        ScoredRows(network, x[some], available[some], y[some], reveals, False) for some in (trained_on, rows)
+        ScoredRows(network, x[some], available[some], y[some], reveals, False, _one_half(some, y, instances))
+        for some in (trained_on, rows)
     )
     has = ~(routes @ ~scored.readable.T)
     rarest = np.min([has[:, scored.y == label].sum(axis=1) for label in np.unique(y)], axis=0)
@@ -107,8 +117,29 @@ def score_rows(
     imputer = KNNImputer(n_neighbors=1, keep_empty_features=True).fit(holes[train[:_MOST_DONORS]])
     rows = rows[: _MOST_DONORS // 2 * problem.n_classes]
     filled = imputer.transform(holes[rows])
-    restored = ScoredRows(network, filled, np.ones_like(available[rows]), y[rows], reveals, True)
-    return trained, restored
+    everything, half = np.ones_like(available[rows]), _one_half(rows, y, instances)
+    return trained, ScoredRows(network, filled, everything, y[rows], reveals, True, half)
+
+
+def _halves(
+    y: Int[np.ndarray, " rows"], instances: Int[np.ndarray, " rows"] | None
+) -> tuple[Int[np.ndarray, " some"], Int[np.ndarray, " others"]]:
+    """Two halves of the rows, each with about half of every class; those of an instance in the same one."""
+    if instances is None:
+        train, others = train_test_split(np.arange(len(y)), test_size=0.5, random_state=0, stratify=y)
+        return train, others
+    drawn = draw_instances(y, instances, 0.5, np.random.RandomState(0))
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    return shuffled[~drawn[shuffled]], shuffled[drawn[shuffled]]
+
+
+def _one_half(
+    rows: Int[np.ndarray, " some"], y: Int[np.ndarray, " all"], instances: Int[np.ndarray, " all"] | None
+) -> Bool[np.ndarray, " some"]:
+    if instances is None:
+        return np.arange(len(rows)) % 2 == 0
+    among = np.unique(instances[rows], return_inverse=True)[1]
+    return draw_instances(y[rows], among, 0.5, np.random.RandomState(1))
 
 
 def _sample_classes(

@@ -18,11 +18,15 @@ def table_facts(table: TableProfile) -> list[Fact]:
     classes = [f"{name!r} {count:,} ({count / table.rows:.1%})" for name, count in table.classes.items()]
     aside = [column.name for column in table.columns if column.kind == "set aside"]
     return [
-        Fact("Rows", f"{table.rows:,}"),
+        Fact("Rows", f"{table.rows:,}{_instances_text(table)}"),
         Fact("Target", f"{table.target}: {names_text(classes, 10)}"),
         Fact("Columns", f"{len(table.columns):,} besides the target"),
         *([Fact("Set aside", names_text(aside, 10))] if aside else []),
     ]
+
+
+def _instances_text(table: TableProfile) -> str:
+    return "" if table.rows_of is None else f" of {table.instances:,} in {table.rows_of!r}, kept together"
 
 
 def holes_facts(findings: Findings) -> list[Fact]:
