@@ -95,13 +95,16 @@ def test_rows_that_belong_together_are_trained_on_or_validated_on() -> None:
     model.predict(table)
     with pytest.raises(InputError, match="rows_of has 119 entries for 120 rows"):
         quick().fit(table, y, rows_of=patient[1:])
-    wide, narrow = (
-        model.evaluate(table, y, budgets=[2], rows_of=given)
-        .query("metric == 'mean_cost' and estimator == 'ipw'")
+    # Four copies of every row tell nothing new, if it is known that they are copies.
+    copies = pd.concat([table] * 4), np.tile(y, 4)
+    once, together, apart = (
+        model.evaluate(*given, budgets=[0], rows_of=instances)
+        .query("metric == 'brier' and estimator == 'ipw'")
         .pipe(lambda found: (found["high"] - found["low"]).item())
-        for given in (np.arange(120) % 2, None)
+        for given, instances in (((table, y), None), (copies, np.tile(np.arange(120), 4)), (copies, None))
     )
-    assert wide != narrow
+    assert together == pytest.approx(once)
+    assert apart == pytest.approx(once / 2, rel=0.01)
 
 
 def quick_rows(table: pd.DataFrame, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
