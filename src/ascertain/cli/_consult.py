@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ascertain.cli import _table_options as options
 from ascertain._core.text import visible
+from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ascertain.errors import InputError
 from ascertain.tables._amounts import read_amounts
-from ascertain.tables._reading import likely_separator, read_text
+from ascertain.tables._files import read_text
+from ascertain.tables._reading import likely_separator
 
 
 def read_decision_costs(path: Path) -> dict[str, dict[str, float]]:
