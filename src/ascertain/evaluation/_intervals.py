@@ -152,7 +152,9 @@ def _summed(
     values: Float[np.ndarray, "rows columns"], clusters: Int[np.ndarray, " rows"]
 ) -> Float[np.ndarray, "clusters columns"]:
     """The sums over the rows of each cluster."""
-    return np.stack([np.bincount(clusters, column) for column in values.T], axis=1)
+    sums = np.zeros((int(clusters.max()) + 1, values.shape[1]))  # there may be no column
+    np.add.at(sums, clusters, values)
+    return sums
 
 
 def _unexplained(
