@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.utils.class_weight import compute_class_weight
 
+from ascertain.errors import InputError
+
 
 def weigh_classes(
     class_weight: Any,
