@@ -26,7 +26,7 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
     colour_of = colours([each.candidate.method for each in board.candidates])
     for fitted in board.candidates:
         candidate, best = fitted.candidate, fitted is board.best
-        colour = colour_of[candidate.method]
+        colour = INK if best and colour_of[candidate.method] == MUTED else colour_of[candidate.method]
         scores = {budget: fitted.score(budget, estimator) for budget in board.budgets}
         scores = {budget: score for budget, score in scores.items() if score.exists}
         budgets = list(scores)
@@ -41,11 +41,11 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
             linestyle=_RESTRICTED_STYLE if fitted.treatment == "restricted" else "-",
             color=colour,
             linewidth=2.0 if best else 1.0,
-            label=plain(fitted.name) + (" (chosen; 95% interval)" if best else ""),
+            label=plain(fitted.name, 60) + (" (chosen; 95% interval)" if best else ""),
             zorder=3 if best else 2,
         )
     axes.set(xlabel="budget", ylabel="AUROC on test rows")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
     return figure
 
 

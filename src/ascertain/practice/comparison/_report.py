@@ -146,9 +146,10 @@ def leaderboard_table(board: Leaderboard) -> HtmlTable | None:
             number_cell(score_text(fitted.score(budget, "restricted"))),
             number_cell(amount_text(mean_cost)),
             *_decision_cells(board, fitted),
-            number_cell(support_text(estimated) if estimated.exists else NOTHING, tone=few),
+            Cell(support_text(estimated) if estimated.exists else NOTHING, tone=f"words {few}".strip()),
         ]
-        rows.append([Cell(fitted.name + (", chosen" if fitted is board.best else "")), *cells])
+        name = fitted.name + (", chosen" if fitted is board.best else "")
+        rows.append([Cell(name, tone="words"), *cells])
     decisions = ("Decisions cost",) if board.knows_decision_costs else ()
     tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", *decisions, "Effective rows")
     sorted_by = "decisions cost at most" if board.knows_decision_costs else "validation, at least"
