@@ -37,7 +37,7 @@ def route_table(results: Results) -> pd.DataFrame:
     return table.sort_values("v_static", ascending=False, ignore_index=True)
 
 
-class Adaptivity(NamedTuple):
+class MarginAndDamage(NamedTuple):
     """Table 2, and the correlations in its caption.
 
     The table has one row per method, by damage, smallest first: means over datasets of `complete`, `margin`
@@ -49,7 +49,7 @@ class Adaptivity(NamedTuple):
     spearman: float
 
 
-def adaptivity(results: Results) -> Adaptivity:
+def adaptivity(results: Results) -> MarginAndDamage:
     """Each method's score on complete data, its margin over the static route, and its damage.
 
     At the study's main setting (MCAR, p = 0.7 where the study has it), averaged over state variants, without
@@ -65,7 +65,7 @@ def adaptivity(results: Results) -> Adaptivity:
     errors = by_method[["complete_se", "margin_se", "damage_se"]].agg(_error_of_mean)
     counts = by_method["dataset"].nunique().rename("datasets")
     table = pd.concat([means, errors, counts], axis=1).reset_index()
-    return Adaptivity(table.sort_values("damage", ignore_index=True), *correlations(cells))
+    return MarginAndDamage(table.sort_values("damage", ignore_index=True), *correlations(cells))
 
 
 def adaptivity_cells(results: Results) -> pd.DataFrame:
