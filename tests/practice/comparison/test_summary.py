@@ -108,6 +108,17 @@ def test_a_random_order_is_never_chosen_and_is_named_if_it_does_no_worse() -> No
     assert "A random order" not in said(rank([ours, worse], (0.0, 1.0)))
 
 
+def test_what_only_the_random_order_has_does_not_rank_the_others() -> None:
+    one, two = (
+        fitted_candidate(name, dr=np.nan, restricted=score) for name, score in (("a", 0.6), ("b", 0.7))
+    )
+    floor = dataclasses.replace(fitted_candidate("random", dr=0.5, restricted=0.5), candidate=FLOOR)
+    board = rank([one, two, floor], (0.0, 1.0))
+    assert board.ranked_by == "restricted"
+    assert board.best is two
+    assert "nan" not in said(board)
+
+
 def test_the_random_order_joins_where_several_are_compared() -> None:
     two = (Candidate("gdfs", "s", "restored"), Candidate("dime", "s", "restored"))
     assert with_floor(two) == (*two, FLOOR)

@@ -261,9 +261,13 @@ def compare(
 
 
 def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leaderboard:
-    """Rank by the best estimator that any candidate has on the validation rows; ties keep their order."""
+    """Rank by the best estimator that any candidate has on the validation rows; ties keep their order.
+
+    The random order does not count, unless it is alone: rows follow it more often than what is to be chosen.
+    """
+    learned = [each for each in fitted if each.candidate.method != FLOOR.method] or fitted
     for estimator in ESTIMATORS:
-        if any(each.validation_score(estimator).exists for each in fitted):
+        if any(each.validation_score(estimator).exists for each in learned):
             ordered = sorted(fitted, key=lambda each: _sort_key(each, estimator), reverse=True)
             return Leaderboard(tuple(ordered), estimator, budgets)
     return Leaderboard(tuple(fitted), None, budgets)
