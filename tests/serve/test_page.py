@@ -41,6 +41,38 @@ def wait_for_steps(page: Page, number: int) -> None:
     page.wait_for_function(f"number => {counted} === number", arg=number)
 
 
+def test_before_the_first_step_the_chart_shows_probabilities_and_ranges(page: Page, advisor: Advisor) -> None:
+    answer = Consultation(advisor).answer()
+    assert page.locator("#lines circle").count() == len(advisor.classes)
+    said = page.get_attribute("#lines svg", "aria-label") or ""
+    for name, chance in answer.probabilities.items():
+        assert f"{name} {100 * chance:.0f}%" in said
+    bars = page.locator("#lines line.range")
+    widths = bars.evaluate_all("bars => bars.map(bar => bar.x2.baseVal.value - bar.x1.baseVal.value)")
+    assert min(widths) > 20  # hardly anything is known
+    assert page.inner_text("#lines-caption").startswith("Each dot is the probability of a class now.")
+
+
+def test_it_shows_what_results_would_change(page: Page, advisor: Advisor) -> None:
+    outcomes = Consultation(advisor).answer().outcomes
+    rows = page.locator(".outcomes tbody tr")
+    assert rows.locator("th").all_inner_texts() == [each.result for each in outcomes]
+    predicted = Consultation(advisor).answer().prediction
+    for row, each in zip(rows.all(), outcomes, strict=True):
+        assert f"{predicted} {100 * each.probabilities[predicted]:.0f}%" in row.inner_text()
+
+
+def test_going_past_the_budget_is_remarked(page: Page) -> None:
+    assert page.is_hidden("#over")
+    page.locator("#more").evaluate("element => element.open = true")
+    field(page, "more", "scan").select_option("yes")
+    field(page, "more", "systolic").fill("120")
+    field(page, "more", "ecg").select_option("normal")
+    page.locator("#more-form button.main").click()
+    wait_for_steps(page, 1)
+    assert page.inner_text("#over") == "1 over the budget of 12."
+
+
 def test_a_case_by_keyboard(browser: Browser, page: Page, advisor: Advisor) -> None:
     assert page.inner_text("#recommendation strong") == "pressure"
     field(page, "start", "age").focus()
@@ -79,7 +111,7 @@ def test_what_is_expected_in_the_end_stands_beside_what_a_measurement_tells(
     page = browser.open(foreseeing_client.url)
     page.wait_for_selector("#recommendation .ahead")
     ahead = foreseeing_client.advise({}).json()["ahead"]
-    assert "by itself expected to give" in page.inner_text("#recommendation .soft")
+    assert "by itself expected to remove" in page.inner_text("#recommendation .soft")
     assert page.inner_text("#recommendation .ahead") == (
         f"Then most likely {ahead['then']} ({ahead['then_share']:.0%}). "
         "Right in 93 of 100 such cases once the budget of 12 is spent."

@@ -6,6 +6,7 @@ from ascertain._core.frames import listed
 from ascertain._core.version import __version__
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._habits import habit_sentences
+from ascertain.policy import LooksAhead
 
 CAUTIONS = (
     "It does not decide. It shows patterns of its training table to a person who knows the case and decides.",
@@ -14,9 +15,12 @@ CAUTIONS = (
     "Its probabilities hold only where cases are of the same kind, and classes as frequent, as in training.",
     "It knows nothing about causes, and nothing about the risks of a measurement: it weighs only costs and "
     "the budget.",
-    "A benefit is the information about the class that the model expects of a measurement, given its own "
-    "guesses of the result. It is not a promise.",
+    "A benefit is the share of the uncertainty about the class (the information, in bits) that the model "
+    "expects a measurement to remove, given its own guesses of the result. It is not a promise.",
 )
+
+# By whether it looks ahead.
+_KINDS = {True: "plans ahead to the end of the budget", False: "learned from the training rows"}
 
 
 class About(BaseModel):
@@ -38,12 +42,13 @@ class About(BaseModel):
             f"class the case probably belongs to ({listed(map(str, advisor.classes))}), from what is known "
             "so far."
         )
+        kind = _KINDS[isinstance(advisor.policy, LooksAhead)]
         return About(
             title=title,
             purpose=general if purpose is None else f"{purpose} {general}",
             cautions=(*CAUTIONS, *habit_sentences(advisor.habits)),
             provenance={
-                "Method": f"{origin.method} ({origin.state})",
+                "Policy": f"{kind} ({origin.method}, {origin.state})",
                 "Training rows": f"{origin.train_rows:,}",
                 "Validation rows": f"{origin.valid_rows:,}",
                 "Training data": f"sha256 {origin.data_hash[:16]}…",

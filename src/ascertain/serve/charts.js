@@ -37,16 +37,53 @@ const charts = (function () {
     return svg;
   }
 
+  /** The likeliest classes, with their places in the list of all. */
+  const likeliest = (classes, now) =>
+    classes
+      .map((name, at) => ({ name, at }))
+      .sort((one, other) => now[other.name] - now[one.name])
+      .slice(0, MAX_LINES);
+
+  /** The probabilities before the first step, and the range that each may still reach. */
+  function present(place, classes, [now], ranges) {
+    const width = Math.max(260, place.clientWidth || 520);
+    const drawn = likeliest(classes, now);
+    const row = 44;
+    const height = row * drawn.length + 30;
+    const box = { left: 12, right: width - 24, bottom: height - 22 };
+    const x = (share) => box.left + (box.right - box.left) * share;
+    const said = drawn.map(({ name }) => `${name} ${(100 * now[name]).toFixed(0)}%`).join(", ");
+    const svg = draw("svg", {
+      role: "img",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      "aria-label": `Probabilities now: ${said}`,
+    });
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      svg.append(draw("line", { class: "grid", x1: x(share), x2: x(share), y1: 4, y2: box.bottom }));
+      svg.append(draw("text", { x: x(share), y: height - 6, "text-anchor": "middle" }, `${100 * share}%`));
+    }
+    drawn.forEach(({ name, at }, order) => {
+      const y = row * order + 32;
+      const [low, high] = ranges[name];
+      const group = draw("g", { class: tone(at) });
+      group.append(draw("title", {}, name));
+      group.append(draw("line", { class: "range", x1: x(low), x2: x(high), y1: y, y2: y }));
+      group.append(draw("circle", { cx: x(now[name]), cy: y, r: 5 }));
+      const label = name.length > 40 ? `${name.slice(0, 39)}…` : name;
+      svg.append(group, draw("text", { x: box.left + 2, y: y - 12 }, label));
+    });
+    place.replaceChildren(svg);
+  }
+
   /** The probabilities of the likeliest classes, step by step, and the range that each may still reach. */
   function lines(place, classes, course, ranges) {
     const width = Math.max(260, place.clientWidth || 520);
     const height = 210;
     const box = { left: 40, right: width - 24, top: 10, bottom: height - 36 };
     const now = course[course.length - 1];
-    const drawn = classes
-      .map((name, at) => ({ name, at }))
-      .sort((one, other) => now[other.name] - now[one.name])
-      .slice(0, MAX_LINES);
+    const drawn = likeliest(classes, now);
     const room = 12 + 7 * drawn.length; // for the ranges, to the right of the last step
     const last = Math.max(course.length - 1, 1);
     const x = (step) => box.left + ((box.right - room - box.left) * step) / last;
@@ -86,5 +123,5 @@ const charts = (function () {
     place.replaceChildren(svg);
   }
 
-  return { bar, key, lines };
+  return { bar, key, lines, present };
 })();

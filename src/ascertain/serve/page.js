@@ -14,6 +14,10 @@
   const costOf = (option) =>
     option.setup > 0 ? `${amount(option.cost - option.setup)} + ${amount(option.setup)} set-up` : amount(option.cost);
   const percent = (share) => `${(100 * share).toFixed(1)}%`;
+  const whole = (share) => `${(100 * share).toFixed(0)}%`;
+  /** A number with three digits, or as a whole number. */
+  const short = (number) => String(Number(Math.abs(number) < 1000 ? number.toPrecision(3) : number.toFixed(0)));
+  const RANGES = "where it will lie once everything is known, with 90% probability.";
   const WHY = {
     policy: "the policy expects nothing else to be worth its cost.",
     budget: "no measurement that is left fits the budget.",
@@ -83,7 +87,7 @@
     const action = model.actions.find((each) => each.name === column.action);
     const option = answer.options.find((each) => each.action === column.action);
     const parts = form === "more" && action.columns.length === 1 && option ? [`cost ${costOf(option)}`] : [];
-    if (column.kind === "number") parts.push(`${amount(column.low)} to ${amount(column.high)} in training`);
+    if (column.kind === "number") parts.push(`${short(column.low)} to ${short(column.high)} in training`);
     if (column.kind === "date") parts.push("a date such as 2021-03-05");
     if (column.kind === "empty") parts.push("never measured in training");
     return parts.join(" · ");
@@ -210,6 +214,8 @@
     byId("spent").textContent = amount(answer.spent);
     byId("left").textContent = amount(answer.left);
     byId("budget").textContent = amount(answer.budget);
+    byId("over").hidden = answer.over === 0;
+    byId("over").textContent = `${amount(answer.over)} over the budget of ${amount(answer.budget)}.`;
     showAdvice();
     byId("notes").replaceChildren(...answer.notes.map((note) => make("p", note, "flag")));
     showPrediction();
@@ -241,10 +247,11 @@
     const parts = [`costs ${costOf(option)} of the ${amount(answer.left)} left`];
     if (option.setups.length) parts.push(`the set-up (${option.setups.join(", ")}) is paid only once`);
     const bits = option.benefit < 0.005 ? "less than 0.01" : option.benefit.toFixed(2);
-    parts.push(`by itself expected to give ${bits} bits of information about the class`);
+    parts.push(`by itself expected to remove ${whole(option.removed)} of the uncertainty (${bits} bits)`);
     if (option.columns.length > 1) parts.unshift(`a panel of ${option.columns.join(", ")}`);
     const sentence = `${parts.join("; ")}.`;
     box.replaceChildren(line, make("p", sentence[0].toUpperCase() + sentence.slice(1), "soft"));
+    if (answer.outcomes.length) box.append(outcomesTable());
     if (answer.ahead) box.append(aheadLine());
     const submit = make("button", "Enter the result", "main");
     const later = make("button", "Cannot be measured: skip");
@@ -253,6 +260,36 @@
     const buttons = make("div", undefined, "buttons");
     buttons.append(submit, later);
     form.replaceChildren(fields(option.columns.map((name) => columns.get(name)), "next"), buttons);
+  }
+
+  /** Which results would change the prediction, and to what. */
+  function outcomesTable() {
+    const differ = new Set(answer.outcomes.map((each) => each.then)).size > 1;
+    const [first] = answer.outcomes;
+    const column = first.column === answer.recommended ? "Result" : first.column ?? "All results together";
+    const head = make("tr");
+    for (const title of [column, "How likely", "Prediction then", ...(differ ? ["Next"] : [])]) {
+      const cell = make("th", title);
+      cell.scope = "col";
+      head.append(cell);
+    }
+    const rows = answer.outcomes.map((each) => {
+      const row = make("tr");
+      const name = make("th", each.result);
+      name.scope = "row";
+      // Of two classes the second follows from the first.
+      const shown = model.classes.length === 2 ? answer.prediction : each.prediction;
+      const then = make("td", `${shown} `);
+      then.append(make("strong", whole(each.probabilities[shown])));
+      row.append(name, make("td", whole(each.share)), then);
+      if (differ) row.append(make("td", each.then ?? "stop"));
+      return row;
+    });
+    const table = make("table", undefined, "outcomes");
+    table.createCaption().textContent = "What the result would change";
+    table.createTHead().append(head);
+    table.createTBody().append(...rows);
+    return table;
   }
 
   /** What most likely follows, and how often the prediction is right in the end. */
@@ -293,7 +330,14 @@
     );
   }
 
-  const drawLines = () => charts.lines(byId("lines"), model.classes, answer.course, answer.ranges);
+  function drawLines() {
+    const start = answer.course.length === 1;
+    const draw = start ? charts.present : charts.lines;
+    draw(byId("lines"), model.classes, answer.course, answer.ranges);
+    byId("lines-caption").textContent = start
+      ? `Each dot is the probability of a class now. The bar shows ${RANGES}`
+      : `Probability of each class at the start (0) and after each step. The bars on the right show ${RANGES}`;
+  }
 
   function showOptions() {
     const most = (key) => Math.max(...answer.options.map((option) => option[key]));
@@ -312,7 +356,7 @@
       if (state) head.append(" ", make("span", state, "tag"));
       row.classList.toggle("closed", state !== "");
       row.append(head, make("td", option.score === null ? "–" : option.score.toFixed(2), "score"));
-      row.append(measured(option, "benefit", benefit, (each) => each.benefit.toFixed(3)));
+      row.append(measured(option, "benefit", benefit, (each) => `${whole(each.removed)} (${each.benefit.toFixed(3)})`));
       row.append(measured(option, "cost", cost, costOf));
       const cell = make("td", undefined, "no-print");
       if (!closed) {
