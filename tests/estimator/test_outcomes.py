@@ -123,6 +123,20 @@ def test_a_panel_without_such_a_column_is_told_by_the_predictions() -> None:
     assert text.count("% of cases") == 2
 
 
+def test_the_outcomes_of_a_date_are_days() -> None:
+    rng = np.random.default_rng(0)
+    day = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 365, 300), unit="D")
+    y = np.where(day > pd.Timestamp("2021-07-01"), "new", "old")
+    table = pd.DataFrame({"bought": day, "noise": rng.normal(size=300)})
+    model = quick(budget=1).fit(table, y)
+    outcomes = model.explain(pd.DataFrame({"bought": [pd.NaT], "noise": [np.nan]}))
+    assert outcomes["result"].iloc[0].startswith("after 2021-")
+    assert outcomes["result"].iloc[-1].startswith("up to 2021-")
+    first = pd.Timestamp(0) + pd.to_timedelta(outcomes["above"].iloc[0], unit="D")
+    assert pd.Timestamp("2021-04-01") < first < pd.Timestamp("2021-11-01")
+    assert outcomes["probability of new"].is_monotonic_decreasing
+
+
 def test_rows_that_stop_have_no_outcomes() -> None:
     table, y = patients(120)
     model = quick(known=["age"], budget=1).fit(table, y)

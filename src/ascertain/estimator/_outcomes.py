@@ -1,9 +1,9 @@
 """Why this measurement: which results of it would change the prediction, and to what.
 
 Results are drawn with the completions of a row, and each is predicted from, together with what is known. Of a
-number, the outcomes are two or three intervals, cut where the predictions differ most; of a category or a
-boolean, its values. Of a panel they are those of the column that tells most about the prediction, or the
-predictions themselves where no column tells much.
+number or a date, the outcomes are two or three intervals, cut where the predictions differ most; of a
+category or a boolean, its values. Of a panel they are those of the column that tells most about the
+prediction, or the predictions themselves where no column tells much.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,9 @@ from jaxtyping import Float, Float64, Int
 
 from ascertain.estimator._advisor import Advice, Advisor
 from ascertain.tables._columns import Column
+from ascertain.tables._dates import day_name
 
+_ORDERED = ("number", "date")  # kinds of columns whose results are told as intervals
 _ROWS_AT_ONCE = 1024
 _LEAST_SHARE = 1 / 8  # of the draws, in each interval
 _THIRD_EXPLAINS = 0.15  # of the variance, if there is to be a third interval
@@ -32,7 +34,7 @@ class Outcome:
 
     column: str | None  # that has the result; None: all columns of a panel together
     result: str  # in words
-    above: float | None  # the bounds of an interval of numbers
+    above: float | None  # the bounds of an interval of numbers, or of dates in days since 1970
     up_to: float | None
     share: float  # the probability of the result
     prediction: str
@@ -133,7 +135,7 @@ def _of_action(
 
 def _sorted(parts: list[Outcome], column: Column) -> tuple[Outcome, ...]:
     """Intervals from high to low; other results by their probability."""
-    if column.kind == "number" and parts[0].column is not None:
+    if column.kind in _ORDERED and parts[0].column is not None:
         return tuple(reversed(parts))
     return tuple(sorted(parts, key=lambda each: -each.share))
 
@@ -143,7 +145,7 @@ def _split(
     values: Float[np.ndarray, "rows draws features"],
     target: Float64[np.ndarray, "rows draws k"],
 ) -> _Split:
-    if column.kind == "number":
+    if column.kind in _ORDERED:  # of dates the day comes first, then parts of it
         return _intervals(values[..., 0].astype(np.float64), target)
     is_category = column.kind == "category"
     groups = values.argmax(axis=2) if is_category else (values[..., 0] > 0.5).astype(np.int64)
@@ -203,10 +205,11 @@ def _share(between: Float64[np.ndarray, " rows"], target: Float64[np.ndarray, "r
 def _interval(
     column: Column, group: int, bounds: Float64[np.ndarray, "cuts two"]
 ) -> tuple[float | None, float | None]:
-    """The bounds of an interval of numbers; those of what has no intervals are None."""
-    if column.kind != "number":
+    """The bounds of an interval of numbers or days; those of what has no intervals are None."""
+    if column.kind not in _ORDERED:
         return None, None
-    cuts = [round_between(*pair) for pair in bounds.tolist() if not np.isnan(pair).any()]
+    cut = _day_between if column.kind == "date" else round_between
+    cuts = [cut(*pair) for pair in bounds.tolist() if not np.isnan(pair).any()]
     return (cuts[group - 1] if group else None), (cuts[group] if group < len(cuts) else None)
 
 
@@ -228,16 +231,22 @@ def round_between(low: float, high: float) -> float:
     return low
 
 
+def _day_between(low: float, high: float) -> float:
+    """A whole day that is at least `low` and less than `high`, if there is one."""
+    day = float(np.ceil(low))
+    return day if day < high else low
+
+
 def _words(column: Column, group: int, above: float | None, up_to: float | None) -> str:
     """A result in words."""
     if column.categories is not None:
         return column.categories[group]
     if column.kind == "boolean":
         return "yes" if group else "no"
-    if above is None:
-        return "any" if up_to is None else f"up to {_number(up_to)}"
-    return f"above {_number(above)}" if up_to is None else f"{_number(above)} to {_number(up_to)}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}"
+    is_date = column.kind == "date"
+    low, high = (
+        None if each is None else day_name(each) if is_date else f"{each:.6g}" for each in (above, up_to)
+    )
+    if low is None:
+        return "any" if high is None else f"up to {high}"
+    return f"{'after' if is_date else 'above'} {low}" if high is None else f"{low} to {high}"

@@ -105,8 +105,10 @@ class OutcomeReply(Reply):
 
     column: str | None = Field(description="that has the result; null: all columns of a panel together")
     result: str = Field(description="in words")
-    above: float | None = Field(description="of an interval of numbers: results are larger; null: no bound")
-    up_to: float | None = Field(description="of an interval of numbers: results are at most this")
+    above: float | None = Field(
+        description="of numbers (dates: days since 1970): results are larger; null: no bound"
+    )
+    up_to: float | None = Field(description="of numbers and dates: results are at most this")
     share: Share = Field(description="the probability of such a result")
     prediction: str
     probabilities: dict[str, Share]
