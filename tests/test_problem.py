@@ -209,3 +209,26 @@ def test_the_number_of_completions_is_static() -> None:
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * 5), several)
     assert (stacked.completions, stacked.n_instances) == (3, 2)
     assert jax.vmap(lambda each: jnp.asarray(each.n_instances))(stacked).tolist() == [2] * 5
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e-7, 1.0, 1e7, 1e29])
+def test_the_budget_means_the_same_in_every_unit_of_money(unit: float) -> None:
+    prices = np.array([1, 2, 3, 4]) * unit
+    found = Problem(np.eye(4), prices, 6 * unit, n_classes=2)
+    sets = np.array([[(number >> action) & 1 for action in range(4)] for number in range(16)], bool)
+    units = sets @ np.array([1, 2, 3, 4])
+    within = units <= 6
+    affordable = np.asarray(found.affordable(jnp.asarray(sets[within])))
+    np.testing.assert_array_equal(affordable, units[within][:, None] + [1, 2, 3, 4] <= 6)
+    assert found.most_acquisitions() == 3
+    np.testing.assert_allclose(found.total_cost(jnp.asarray(sets)), units * unit, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("price", "n"), [(0.1, 200), (0.1, 3), (1e-3, 500), (1e28, 90), (0.0, 5)])
+def test_rounding_never_keeps_the_last_action_from_fitting(price: float, n: int) -> None:
+    """The last of n equal actions fits a budget of n prices, however sums are rounded."""
+    found = Problem(np.eye(n), np.full(n, price), price * n, n_classes=2)
+    one_left = jnp.arange(n) > 0
+    assert bool(found.affordable(one_left)[0])
+    assert bool(found.total_cost(jnp.ones(n, bool)) <= found.limit)
+    assert found.most_acquisitions() == n

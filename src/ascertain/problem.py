@@ -139,7 +139,7 @@ class Problem(eqx.Module):
     @property
     def limit(self) -> Float[Array, ""]:
         """The most that may be spent: the budget, with room for rounding (0.1 + 0.2 fits into 0.3)."""
-        return self.budget + BUDGET_TOLERANCE * jnp.maximum(1.0, self.budget)
+        return self.budget + BUDGET_TOLERANCE * self.budget
 
     def prices(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
         """The cost of each action after some were acquired; methods ask for prices in no other way."""

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from ascertain.errors import InputError
 
-BUDGET_TOLERANCE = 1e-6  # relative to max(1, budget)
+BUDGET_TOLERANCE = 1e-6  # relative to the budget, whatever the unit of money
 _LARGEST_COST = 1e30  # sums of costs stay finite in single precision ...
 LARGEST_BUDGET = 1e36  # ... and so do sums of costs and a budget
 
 
 def spending_limit(budget: float) -> float:
     """Return the most that may be spent: the budget plus a tolerance, so that 0.1 + 0.2 fits into 0.3."""
-    return budget + BUDGET_TOLERANCE * max(1.0, budget)
+    return budget + BUDGET_TOLERANCE * budget
 
 
 def check_numbers(what: str, values: ArrayLike, ndim: int) -> np.ndarray:

@@ -70,6 +70,20 @@ def sharing(case: TrialCase, setup_cost: float) -> TrialCase:
     return case._replace(problem=shared)
 
 
+def at_prices(case: TrialCase, costs: np.ndarray, setup_cost: float, budget: float) -> TrialCase:
+    """The same case at other prices, of which there may be more than actions."""
+    problem, setup_costs = case.problem, None if case.problem.needs is None else [setup_cost]
+    changed = Problem(
+        problem.reveals,
+        costs[: problem.n_actions],
+        budget,
+        _CLASSES,
+        setup_costs=setup_costs,
+        needs=problem.needs,
+    )
+    return case._replace(problem=changed)
+
+
 def other(n_actions: int, seed: int) -> TrialCase:
     """A random problem of the same shape."""
     rng = np.random.default_rng(seed)

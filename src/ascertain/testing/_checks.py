@@ -8,7 +8,7 @@ protocol some of their actions share the cost of a set-up.
 import copy
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,11 +30,13 @@ from ascertain.testing._cases import (
     PREDICTOR,
     TRAIN_ROWS,
     VALID_ROWS,
+    TrialCase,
+    at_prices,
     with_other_availability,
     with_other_hidden_values,
     with_other_unmeasured_values,
 )
-from ascertain.testing._trial import NAMES, Trial, bits
+from ascertain.testing._trial import NAMES, Look, Trial, bits
 
 _DRAWS = re.compile(r"random_bits|random_seed|threefry2x32|rng_bit_generator")
 
@@ -269,6 +271,27 @@ def unmeasured_values_do_not_matter(trial: Trial) -> None:
     )
 
 
+def prices_of_any_size_work(trial: Trial) -> None:
+    """Check that neither free nor very dear actions give scores that are no numbers, or break the budget."""
+    free, dear = np.zeros(FEATURES), np.full(FEATURES, 1e30)
+    both = np.array([0.0, 1e30, 1e-30, 1.0, 1e10, 1e-10])
+    terms = ((free, 0.0, 0.0), (dear, 1e29, 2.2e30), (both, 1e-20, 2.0))
+    cases = [at_prices(case, *each) for case, each in zip(trial.cases, terms, strict=True)]
+    seen = trial.look(trial.fit(cases), cases=cases)
+    for place, prices in enumerate(("free", "very dear", "free and very dear")):
+        scores = seen.scores[place]
+        trial.expect(
+            not np.isnan(scores).any() and not np.isposinf(scores[:, 1:]).any(),
+            f"scores must be numbers whatever the prices, but with {prices} actions some are not",
+        )
+    for route in _routes(trial, cases, seen):
+        trial.expect(
+            route.fits(route.cost(route.taken)),
+            f"the budget of {route.budget:g} may not be exceeded, but it takes {route.taken} at prices of "
+            f"{route.costs}",
+        )
+
+
 def fitting_is_deterministic(trial: Trial) -> None:
     """Check that the same key and data give the same policy, also if `fit` is traced anew."""
     again = trial.fit(trial.cases)
@@ -336,6 +359,7 @@ OF_POLICIES: tuple[Callable[[Trial], None], ...] = (
 )
 OF_FITTING: tuple[Callable[[Trial], None], ...] = (
     unmeasured_values_do_not_matter,
+    prices_of_any_size_work,
     fitting_is_deterministic,
     randomness_comes_from_the_key,
     companions_do_not_matter,
@@ -361,9 +385,12 @@ class _Route(NamedTuple):
         return cost <= spending_limit(self.budget)
 
 
-def _routes(trial: Trial) -> Iterator[_Route]:
+def _routes(
+    trial: Trial, cases: Sequence[TrialCase] | None = None, seen: Look | None = None
+) -> Iterator[_Route]:
     """All episodes, read by plain loops that share no code with the rollouts."""
-    for name, case, choices in zip(NAMES, trial.cases, trial.seen.episodes.choices, strict=True):
+    cases, seen = cases or trial.cases, seen or trial.seen
+    for name, case, choices in zip(NAMES, cases, seen.episodes.choices, strict=True):
         reveals, available = np.asarray(case.problem.reveals), np.asarray(case.train.available)
         costs, budget = np.asarray(case.problem.costs).tolist(), float(case.problem.budget)
         setups: list[tuple[float, set[int]]] = []

@@ -84,11 +84,16 @@ class Trial:
         except Exception as error:  # whatever a method may raise
             self.fail("jit(vmap(fit)) must work, but fails", error)
 
-    def look(self, policies: Any, probes: Sequence[Probe] | None = None) -> Look:
-        """Score probes (by default the cases' own) and roll out on the cases' training rows."""
+    def look(
+        self,
+        policies: Any,
+        probes: Sequence[Probe] | None = None,
+        cases: Sequence[TrialCase] | None = None,
+    ) -> Look:
+        """Score probes and roll out on the training rows, by default the cases' own."""
         situations = stack(self.probes if probes is None else probes)
         try:
-            found = self._look(policies, stack(self.cases), situations)
+            found = self._look(policies, stack(self.cases if cases is None else cases), situations)
         except BrokenPromise:
             raise
         except Exception as error:  # whatever a policy may raise
