@@ -1,6 +1,7 @@
 """The command `evaluate`, against scikit-learn's scores of the policy's own predictions."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from ascertain import AcquisitionClassifier
+from ascertain.cli._evaluate import _print_scores
+from ascertain.practice._evaluate import Evaluation
+from ascertain.practice.comparison._summary import cost_text
 from tests.cli.test_app import run
 from tests.cli.test_recommend import told
-from tests.fitted import patients
+from tests.fitted import BUDGET, fitted, fitted_with_costs, patients
 
 Output = pytest.CaptureFixture[str]
 
@@ -179,3 +183,15 @@ def test_habits_of_measuring_are_said_and_evened_out(
     table.to_csv(tmp_path / "test.csv", index=False)
     content = evaluated(monkeypatch, capsys, str(model), str(tmp_path / "test.csv"), "--budgets", "6")
     assert any("Being measured tells the class in this table: 'ecg'" in note for note in content["notes"])
+
+
+def test_what_decisions_cost_is_printed_where_it_is_known(capsys: Output) -> None:
+    _, board = fitted_with_costs()
+    found = Evaluation("sick", {"no": 30, "yes": 30}, board.budgets, board.best.test_scores, (), ())
+    _print_scores(found)
+    shown = told(capsys.readouterr().out)
+    assert "decisions" in shown  # the heading may be wrapped
+    assert cost_text(board.best.score(BUDGET, "dr", "decision_cost")).split()[0] in shown
+    plain = replace(found, scores=fitted()[1].best.test_scores)
+    _print_scores(plain)
+    assert "decisions" not in told(capsys.readouterr().out)

@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rich.text import Text
 from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Ahead, Consultation
-from ascertain.practice._consult import Session, ahead_text, read_case
+from ascertain.practice._consult import Session, ahead_text, prediction_text, read_case
 
 from ..fitted import BUDGET, fitted
 from ..foresight import with_foresight
@@ -291,3 +292,17 @@ def test_prices_are_saved_with_the_case(tmp_path: Path) -> None:
     again = read_case(advisor(), path, budget=3)
     assert (again.costs, again.budget) == ({"ecg": 4.0}, 3)
     assert end.costs == {"ecg": 5.0}
+
+
+def test_a_decision_that_is_not_for_the_likeliest_class_is_explained() -> None:
+    plain = advisor()
+    case = Consultation(plain).enter({"age": 40, "sex": "f"})
+    answer = case.answer()
+    other = next(each for each in answer.probabilities if each != answer.prediction)
+    # To miss the other class costs so much that it is decided for at any probability.
+    costs = {answer.prediction: {other: 1.0}, other: {answer.prediction: 1e6}}
+    dear = replace(plain, problem=plain.problem.with_decision_costs(costs))
+    told = prediction_text(Consultation(dear).enter({"age": 40, "sex": "f"}).answer())
+    assert "(the least expected cost)" in told
+    assert f"decide [bold]{other}[/]" in told
+    assert "expected cost" not in prediction_text(answer)

@@ -96,14 +96,22 @@ def evaluate(
 
 def _print_scores(found: "Evaluation") -> None:
     from ascertain.practice.comparison._scoring import ESTIMATORS
-    from ascertain.practice.comparison._summary import ESTIMATES, amount_text, score_text, support_text
+    from ascertain.practice.comparison._summary import (
+        ESTIMATES,
+        amount_text,
+        cost_text,
+        score_text,
+        support_text,
+    )
 
     name, size = found.rarest
     console.print(
         f"\n[bold]{found.rows:,} rows, {size:,} of the rarest class {escape(repr(name))}[/] "
         "[dim](95% intervals)[/]"
     )
-    headers = ("budget", "AUROC, estimated", "rows as they are", "accuracy", "cost", "effective rows")
+    knows_costs = bool((found.scores["metric"] == "decision_cost").any())
+    costs = ("cost", "decisions cost") if knows_costs else ("cost",)
+    headers = ("budget", "AUROC, estimated", "rows as they are", "accuracy", *costs, "effective rows")
     printed = Table(*headers, box=None, padding=(0, 2, 0, 0))
     best = [
         next(each for each in ESTIMATORS if each == "restricted" or found.score(budget, each).exists)
@@ -117,6 +125,7 @@ def _print_scores(found: "Evaluation") -> None:
             score_text(found.score(budget, "restricted")),
             score_text(found.score(budget, estimator, "accuracy")),
             amount_text(found.score(budget, estimator, "mean_cost").estimate),
+            *([cost_text(found.score(budget, estimator, "decision_cost"))] if knows_costs else []),
             escape(support_text(estimated)) if estimated.exists else "-",
         )
         if (few := found.score(budget, estimator).warning) and budget == found.budgets[-1]:

@@ -304,7 +304,11 @@ def prediction_text(answer: Answer) -> str:
         text = f"{escape(name)} {probability:.0%} [dim]({low:.0%} to {high:.0%} with all measured)[/]"
         texts.append(f"[bold]{text}[/]" if place == 0 else text)
     # Of two classes the second follows from the first.
-    return texts[0] if len(likeliest) == 2 else "\n".join(texts)
+    text = texts[0] if len(likeliest) == 2 else "\n".join(texts)
+    if answer.prediction == likeliest[0][0]:
+        return text
+    # Where wrong decisions have costs, the best one may be for a class that is not the likeliest.
+    return f"{text}\ndecide [bold]{escape(answer.prediction)}[/] [dim](the least expected cost)[/]"
 
 
 def cost_text(option: Option) -> str:

@@ -2,7 +2,6 @@
 
 import html
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,31 +10,21 @@ from ascertain import evaluate
 from ascertain.decisions import decide, net_benefit
 from ascertain.evaluation._decision_scores import net_benefit_name
 from ascertain.practice.comparison._decisions import _own_threshold, draw_decision_curves
-from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import (
     FittedCandidate,
-    Leaderboard,
     as_classifier,
-    compare,
     rank,
 )
 from ascertain.practice.comparison._report import render, report_fit
 from ascertain.practice.comparison._scoring import THRESHOLDS
 from ascertain.practice.comparison._summary import choice_sentences
-from tests.fitted import BUDGET, CANDIDATES, fitted
+from tests.fitted import BUDGET, fitted, fitted_with_costs
 
-COSTS = {"no": {"yes": 1.0}, "yes": {"no": 9.0}}
 MATRIX = np.array([[0.0, 1.0], [9.0, 0.0]])
 
 
-@cache
-def with_costs() -> tuple[HeldOut, Leaderboard]:
-    data = replace(fitted()[0], problem=fitted()[0].problem.with_decision_costs(COSTS))
-    return data, compare(data, CANDIDATES, restorer="hotdeck", effort="low")
-
-
 def test_the_cheapest_decisions_win() -> None:
-    _, board = with_costs()
+    _, board = fitted_with_costs()
     assert board.knows_decision_costs
     assert not fitted()[1].knows_decision_costs
 
@@ -51,7 +40,7 @@ def test_the_cheapest_decisions_win() -> None:
 
 
 def test_rows_as_they_are_cost_what_the_plain_evaluation_says() -> None:
-    data, board = with_costs()
+    data, board = fitted_with_costs()
     advisor = board.best.advisor
     plain = evaluate(advisor.policy, advisor.problem, data.test, advisor.predictor, budgets=[BUDGET])
     for metric in ("decision_cost", "total_cost"):
@@ -61,7 +50,7 @@ def test_rows_as_they_are_cost_what_the_plain_evaluation_says() -> None:
 
 
 def test_buying_nothing_has_the_net_benefit_of_its_predictions() -> None:
-    data, board = with_costs()
+    data, board = fitted_with_costs()
     x, known = np.asarray(data.test.x), np.asarray(data.problem.known)[None]
     p = board.best.advisor.predict(x * known, np.broadcast_to(known, x.shape))
     expected = net_benefit(p[:, 1], np.asarray(data.test.y) == 1, THRESHOLDS)
@@ -70,7 +59,7 @@ def test_buying_nothing_has_the_net_benefit_of_its_predictions() -> None:
 
 
 def test_sentences_say_what_decisions_cost() -> None:
-    data, board = with_costs()
+    data, board = fitted_with_costs()
     chosen, _, decisions, *_ = choice_sentences(data, board)
     assert "its decisions at a budget of 6 cost at most" in chosen
     y = np.asarray(data.test.y)
@@ -80,7 +69,7 @@ def test_sentences_say_what_decisions_cost() -> None:
 
 
 def test_the_page_has_the_costs_and_the_curve() -> None:
-    data, board = with_costs()
+    data, board = fitted_with_costs()
     page = html.unescape(render(report_fit(data, board, "0" * 64)))
     assert "What its decisions are worth" in page
     assert "Decided: yes" in page
@@ -92,7 +81,7 @@ def test_the_page_has_the_costs_and_the_curve() -> None:
 
 
 def test_the_curve_shows_the_policy_all_and_none() -> None:
-    data, board = with_costs()
+    data, board = fitted_with_costs()
     (axes,) = draw_decision_curves(data, board, "restricted").axes
     lines = {str(line.get_label()): line for line in axes.get_lines()}
     everybody = lines["yes for everybody"]
@@ -105,7 +94,7 @@ def test_the_curve_shows_the_policy_all_and_none() -> None:
 
 
 def test_the_threshold_of_the_costs_is_where_decisions_change() -> None:
-    data, _ = with_costs()
+    data, _ = fitted_with_costs()
     threshold = _own_threshold(data)
     assert threshold == pytest.approx(0.1)
     ill = np.array([0.1 - 1e-9, 0.1 + 1e-9])
@@ -113,5 +102,5 @@ def test_the_threshold_of_the_costs_is_where_decisions_change() -> None:
 
 
 def test_the_model_keeps_them() -> None:
-    data, board = with_costs()
+    data, board = fitted_with_costs()
     np.testing.assert_array_equal(as_classifier(data, board).decision_costs, MATRIX)
