@@ -14,7 +14,8 @@ from ascertain import MCAR, PAPER, Problem, Table, mask_tables, methods
 from ascertain._core.effort import EFFORTS
 from ascertain.exact import Atoms, FiniteProblem, plan_of, problem_of, shortcut, table_of
 from ascertain.methods import _planner as planner
-from ascertain.methods._planner import Planner, availability_weights, row_folds
+from ascertain.methods._availability import availability_weights, fit_support
+from ascertain.methods._planner import Planner, row_folds
 
 ROWS, VALID_ROWS, FEATURES = 2000, 500, 6
 MANY_ROWS = 8000  # where two actions may be nearly as good
@@ -224,3 +225,38 @@ def test_settings_follow_the_budget_and_the_effort() -> None:
     assert short.updates < settings.updates
     assert short.folds < settings.folds
     assert short.steps == 2
+
+
+def test_plans_count_on_what_rows_like_this_one_have() -> None:
+    """One hospital in two never ran the second test; its records say nothing about it."""
+    rng = np.random.default_rng(0)
+    hospital = rng.integers(0, 2, 2000)
+    x = np.column_stack([rng.normal(size=(2000, 2)), 2.0 * hospital - 1])
+    available = rng.random((2000, 3)) < 0.5
+    available[:, 1] &= hospital == 1
+    available[:, 2] = True
+    problem = Problem([[1, 0, 0], [0, 1, 0]], [1, 1], budget=1, n_classes=2)  # the hospital is known
+    table = Table(np.where(available, x, 0.0), rng.integers(0, 2, 2000), available)
+    support = fit_support(jr.key(0), problem, table, problem.readable(table.available))
+    at_hospital = jnp.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    nothing = jnp.zeros((2, 2), bool)
+    np.testing.assert_array_equal(support(at_hospital, nothing), [[True, False], [True, True]])
+
+
+def test_plans_do_not_count_on_two_tests_that_no_row_has_together() -> None:
+    either = np.random.default_rng(0).random(2000) < 0.5
+    available = np.column_stack([either, ~either, np.ones(2000, bool)])
+    problem = Problem(np.eye(3), np.ones(3), budget=2, n_classes=2)
+    table = Table(np.zeros((2000, 3)), np.arange(2000) % 2, available)
+    support = fit_support(jr.key(0), problem, table, problem.readable(table.available))
+    acquired = jnp.array([[False, False, False], [True, False, False], [False, False, True]])
+    found = np.asarray(support(jnp.zeros((3, 3)), acquired))
+    np.testing.assert_array_equal(found[:, 1], [True, False, True])
+
+
+def test_small_tables_with_many_holes_leave_something_to_count_on() -> None:
+    available = np.random.default_rng(0).random((100, 4)) < 0.2
+    problem = Problem(np.eye(4), np.ones(4), budget=2, n_classes=2)
+    table = Table(np.zeros((100, 4)), np.arange(100) % 2, available)
+    support = fit_support(jr.key(0), problem, table, problem.readable(table.available))
+    assert bool(support(table.x, jnp.zeros((100, 4), bool)).all())

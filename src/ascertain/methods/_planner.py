@@ -30,6 +30,7 @@ from ascertain._core.settings import Amount, AtLeastTwo, Count, Finite, Positive
 from ascertain._core.training import Batch, Schedule, cross_entropy, train
 from ascertain.acquisition import acquire
 from ascertain.decisions import decide
+from ascertain.methods._availability import Support, availability_weights, fit_support, support_of_all
 from ascertain.methods._dqn import explore, polyak
 from ascertain.methods._pretraining import mask_inputs
 from ascertain.methods._registry import State, register
@@ -46,9 +47,7 @@ _LEVELS = 12  # budgets to choose from where money has a price
 _TINY = 1e-12  # added to probabilities before the logarithm
 _RIGHT_WEIGHT = 0.3  # of the error of "right at the end" against that of the gain
 _COPIES = 4  # of a validation row, to calibrate
-_LARGEST_WEIGHT = 10.0  # of a row, against the mean
-_PROPENSITY_UPDATES, _PROPENSITY_BATCH = 500, 512
-_PROPENSITY_RATE, _PROPENSITY_PENALTY = 0.05, 1e-3
+_UNSUPPORTED = 100.0  # off the gain of what rows like this one hardly ever have
 _PREDICTOR = Schedule(batch_size=128, batches_per_round=100, max_rounds=60, patience=20)
 
 
@@ -110,6 +109,7 @@ class Planner(Policy):
     slope_and_shift: Float[Array, " 2"]  # calibrate the logit of "right at the end"
     money: Float[Array, ""]  # the price of a unit of cost, in nats or in decision costs
     unit: Float[Array, ""]  # what a gain of 1 is: a nat, or so much of decision costs
+    support: Support  # what plans may count on
     state: State = eqx.field(static=True)
     may_stop: bool = eqx.field(static=True)
 
@@ -179,7 +179,9 @@ class Planner(Policy):
     ) -> Float[Array, "*batch actions"]:
         # Under protocols that leave the budget to the policy, an unaffordable choice would end the episode.
         affordable = self.problem.affordable(view.acquired, spent)
-        return jnp.where(affordable, self.unit * self.values(self.networks, view, spent).gain, LOWEST)
+        gain = self.values(self.networks, view, spent).gain
+        gain = jnp.where(self.support(view.x, view.acquired), gain, gain - _UNSUPPORTED)
+        return jnp.where(affordable, self.unit * gain, LOWEST)
 
     def _inputs(self, view: "_View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
         left = jnp.clip((self.problem.budget - spent) / jnp.maximum(self.longest, _TINY), 0.0, 1.0)
@@ -326,6 +328,8 @@ def fit(
     n_inputs = 2 * problem.n_features + 1 + problem.n_actions * (1 + (state == "sm")) + problem.n_classes
     sizes = (n_inputs, *settings.hidden, 2 * problem.n_actions)
     networks = tuple(MLP(sizes, key=k) for k in jr.split(building, settings.networks))
+    supporting = jr.fold_in(training, 1)
+    readable = problem.readable(train.available)
     policy = Planner(
         networks,
         pretrained,
@@ -334,6 +338,7 @@ def fit(
         jnp.array([1.0, 0.0]),
         jnp.asarray(0.0),
         utility_unit(problem, train.y),
+        fit_support(supporting, problem, train, readable) if settings.direct else support_of_all(problem),
         state,
         False,
     )
@@ -468,7 +473,9 @@ class _Planning(eqx.Module):
         rise = self.utility(view.belief, y) - before
         is_right = (decide(view.belief, problem.decision_costs) == y).astype(rise.dtype)
         # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
-        legal = self._payable(after) if self.settings.direct else self._legal(after)
+        legal = self._legal(after)
+        if self.settings.direct:
+            legal = self._payable(after) & self.policy.support(view.x, acquired)
         goes_on = jnp.any(legal, axis=-1)
         values = [self.policy.values((network,), view, after.spent) for network in networks]
         targets = []
@@ -564,7 +571,9 @@ def _calibrated(
     def step(carry: _Followed, inputs: tuple[Array, PRNGKeyArray]) -> tuple[_Followed, None]:
         place, key = inputs
         legal = problem.affordable(carry.acquired, carry.spent) & ~carry.acquired
-        values = policy.values(policy.networks, see(carry.acquired), carry.spent)
+        view = see(carry.acquired)
+        legal = legal & policy.support(view.x, carry.acquired)
+        values = policy.values(policy.networks, view, carry.spent)
         explores = (place < begin) | ((place == begin) & at_random)
         taken = _best(jnp.where(explores[:, None], jr.uniform(key, legal.shape), values.gain), legal)
         compared = (place == begin) & jnp.any(taken, axis=1)
@@ -610,48 +619,6 @@ def _fit_slope_and_shift(
 
     found, _ = jax.lax.scan(newton, unchanged, length=20)
     return found
-
-
-def availability_weights(
-    key: PRNGKeyArray, problem: Problem, table: Table, available: Bool[Array, "rows actions"]
-) -> Float[Array, "rows actions"]:
-    """Weights that make rows which have an action look like all rows.
-
-    Where columns that every row has, or the class, decide what is measured, regressions on the rows that have
-    an action are biased unless those are part of the state. The weight is the probability of having the
-    action given what is known from the start (which is in every state), over that given all of these.
-    """
-    complete = jnp.all(table.available, axis=0)
-    everything = jnp.where(complete[None], table.x, 0.0)
-    known = jnp.where(problem.known[None], everything, 0.0)
-    labels = jax.nn.one_hot(table.y, problem.n_classes)
-    whole = jnp.concatenate([everything, labels], axis=1)
-    weights = _propensities(key, known, available) / _propensities(key, whole, available)
-    return jnp.clip(weights, 1 / _LARGEST_WEIGHT, _LARGEST_WEIGHT)
-
-
-def _propensities(
-    key: PRNGKeyArray, covariates: Float[Array, "rows columns"], available: Bool[Array, "rows actions"]
-) -> Float[Array, "rows actions"]:
-    """The probability that a row has each action, by logistic regression."""
-    design = jnp.concatenate([covariates, jnp.ones_like(covariates[:, :1])], axis=1)
-    outcome, adam = available.astype(jnp.float32), optax.adam(_PROPENSITY_RATE)
-
-    def step(carry: tuple[Array, Any], key: PRNGKeyArray) -> tuple[tuple[Array, Any], None]:
-        coefficients, optimiser = carry
-        rows = jr.randint(key, (_PROPENSITY_BATCH,), 0, len(design))
-
-        def loss(coefficients: Array) -> Float[Array, ""]:
-            logits = design[rows] @ coefficients
-            unlikely = optax.sigmoid_binary_cross_entropy(logits, outcome[rows])
-            return jnp.mean(jnp.sum(unlikely, axis=1)) + _PROPENSITY_PENALTY * jnp.sum(coefficients**2)
-
-        change, optimiser = adam.update(jax.grad(loss)(coefficients), optimiser)
-        return (optax.apply_updates(coefficients, change), optimiser), None
-
-    start = jnp.zeros((design.shape[1], available.shape[1]))
-    (coefficients, _), _ = jax.lax.scan(step, (start, adam.init(start)), jr.split(key, _PROPENSITY_UPDATES))
-    return jnp.maximum(jax.nn.sigmoid(design @ coefficients), _TINY)
 
 
 def _where(condition: Bool[Array, "*rows"], new: Tree, old: Tree) -> Tree:
