@@ -13,9 +13,8 @@ from ascertain.problem import Problem, Table
 
 _LARGEST_WEIGHT = 10.0  # of a row, against the mean
 _UPDATES, _BATCH, _RATE, _PENALTY = 500, 512, 0.05, 1e-3
-_LEAST_SHARE = 0.05  # of rows that have an action, for plans to count on it ...
-_LEAST_ROWS = 30.0  # ... and the least number, if all rows were like this one ...
-_ENOUGH = 0.1  # ... unless the share is this large: small tables have little of everything
+_LEAST_SHARE = 0.1  # of the rows must have an action for plans to count on it ...
+_OF_MEDIAN = 0.5  # ... or this much of the share that rows have of the median action
 _TINY = 1e-12
 
 
@@ -51,8 +50,9 @@ def fit_support(
     share = jr.uniform(rate, (len(table.y), 1))
     acquired = available & (jr.uniform(uniform, available.shape) < share)
     inputs = _design(_known(problem, table), acquired)
-    least = min(max(_LEAST_SHARE, _LEAST_ROWS / len(table.y)), _ENOUGH)
-    return Support(_regression(fitting, inputs, available, ~acquired), jnp.asarray(least))
+    usual = jnp.median(jnp.mean(available.astype(jnp.float32), axis=0))
+    least = jnp.minimum(_LEAST_SHARE, _OF_MEDIAN * usual)
+    return Support(_regression(fitting, inputs, available, ~acquired), least)
 
 
 def availability_weights(
