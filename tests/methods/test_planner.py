@@ -14,7 +14,7 @@ from ascertain import MCAR, PAPER, Problem, Table, mask_tables, methods
 from ascertain._core.effort import EFFORTS
 from ascertain.exact import Atoms, FiniteProblem, plan_of, problem_of, shortcut, table_of
 from ascertain.methods import _planner as planner
-from ascertain.methods._availability import availability_weights, fit_support
+from ascertain.methods._availability import availability_weights, fit_overlap
 from ascertain.methods._planner import Planner, row_folds
 
 ROWS, VALID_ROWS, FEATURES = 2000, 500, 6
@@ -237,10 +237,10 @@ def test_plans_count_on_what_rows_like_this_one_have() -> None:
     available[:, 2] = True
     problem = Problem([[1, 0, 0], [0, 1, 0]], [1, 1], budget=1, n_classes=2)  # the hospital is known
     table = Table(np.where(available, x, 0.0), rng.integers(0, 2, 2000), available)
-    support = fit_support(jr.key(0), problem, table, problem.readable(table.available))
+    overlap = fit_overlap(jr.key(0), problem, table, problem.readable(table.available))
     at_hospital = jnp.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
     nothing = jnp.zeros((2, 2), bool)
-    np.testing.assert_array_equal(support(at_hospital, nothing), [[True, False], [True, True]])
+    np.testing.assert_array_equal(overlap(at_hospital, nothing), [[True, False], [True, True]])
 
 
 def test_plans_do_not_count_on_two_tests_that_no_row_has_together() -> None:
@@ -248,9 +248,9 @@ def test_plans_do_not_count_on_two_tests_that_no_row_has_together() -> None:
     available = np.column_stack([either, ~either, np.ones(2000, bool)])
     problem = Problem(np.eye(3), np.ones(3), budget=2, n_classes=2)
     table = Table(np.zeros((2000, 3)), np.arange(2000) % 2, available)
-    support = fit_support(jr.key(0), problem, table, problem.readable(table.available))
+    overlap = fit_overlap(jr.key(0), problem, table, problem.readable(table.available))
     acquired = jnp.array([[False, False, False], [True, False, False], [False, False, True]])
-    found = np.asarray(support(jnp.zeros((3, 3)), acquired))
+    found = np.asarray(overlap(jnp.zeros((3, 3)), acquired))
     np.testing.assert_array_equal(found[:, 1], [True, False, True])
 
 
@@ -258,5 +258,5 @@ def test_small_tables_with_many_holes_leave_something_to_count_on() -> None:
     available = np.random.default_rng(0).random((100, 4)) < 0.2
     problem = Problem(np.eye(4), np.ones(4), budget=2, n_classes=2)
     table = Table(np.zeros((100, 4)), np.arange(100) % 2, available)
-    support = fit_support(jr.key(0), problem, table, problem.readable(table.available))
-    assert bool(support(table.x, jnp.zeros((100, 4), bool)).all())
+    overlap = fit_overlap(jr.key(0), problem, table, problem.readable(table.available))
+    assert bool(overlap(table.x, jnp.zeros((100, 4), bool)).all())

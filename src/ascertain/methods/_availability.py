@@ -18,8 +18,8 @@ _OF_MEDIAN = 0.5  # ... or this much of the share that rows have of the median a
 _TINY = 1e-12
 
 
-class Support(eqx.Module):
-    """The actions that enough rows have beside the acquired ones, given what is known from the start."""
+class Overlap(eqx.Module):
+    """Where enough rows have an action beside the acquired ones, given what is known from the start."""
 
     coefficients: Float[Array, "inputs actions"]  # of features, acquired actions, and the intercept
     least: Float[Array, ""]  # the least probability
@@ -31,15 +31,15 @@ class Support(eqx.Module):
         return jax.nn.sigmoid(_design(x, acquired) @ self.coefficients) >= self.least
 
 
-def support_of_all(problem: Problem) -> Support:
+def overlap_everywhere(problem: Problem) -> Overlap:
     """Plans may count on everything."""
     n_inputs = problem.n_features + problem.n_actions + 1
-    return Support(jnp.zeros((n_inputs, problem.n_actions)), jnp.asarray(0.0))
+    return Overlap(jnp.zeros((n_inputs, problem.n_actions)), jnp.asarray(0.0))
 
 
-def fit_support(
+def fit_overlap(
     key: PRNGKeyArray, problem: Problem, table: Table, available: Bool[Array, "rows actions"]
-) -> Support:
+) -> Overlap:
     """Learn which actions rows have beside others, from random sets of what they have.
 
     Where a hospital never ran a test, its records say nothing about what the test would have shown there.
@@ -52,7 +52,7 @@ def fit_support(
     inputs = _design(_known(problem, table), acquired)
     usual = jnp.median(jnp.mean(available.astype(jnp.float32), axis=0))
     least = jnp.minimum(_LEAST_SHARE, _OF_MEDIAN * usual)
-    return Support(_regression(fitting, inputs, available, ~acquired), least)
+    return Overlap(_regression(fitting, inputs, available, ~acquired), least)
 
 
 def availability_weights(

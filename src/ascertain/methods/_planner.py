@@ -30,7 +30,7 @@ from ascertain._core.settings import Amount, AtLeastTwo, Count, Finite, Positive
 from ascertain._core.training import Batch, Schedule, cross_entropy, train
 from ascertain.acquisition import acquire
 from ascertain.decisions import decide
-from ascertain.methods._availability import Support, availability_weights, fit_support, support_of_all
+from ascertain.methods._availability import Overlap, availability_weights, fit_overlap, overlap_everywhere
 from ascertain.methods._dqn import explore, polyak
 from ascertain.methods._pretraining import mask_inputs
 from ascertain.methods._registry import State, register
@@ -109,7 +109,7 @@ class Planner(Policy):
     slope_and_shift: Float[Array, " 2"]  # calibrate the logit of "right at the end"
     money: Float[Array, ""]  # the price of a unit of cost, in nats or in decision costs
     unit: Float[Array, ""]  # what a gain of 1 is: a nat, or so much of decision costs
-    support: Support  # what plans may count on
+    overlap: Overlap  # what plans may count on
     state: State = eqx.field(static=True)
     may_stop: bool = eqx.field(static=True)
 
@@ -180,7 +180,7 @@ class Planner(Policy):
         # Under protocols that leave the budget to the policy, an unaffordable choice would end the episode.
         affordable = self.problem.affordable(view.acquired, spent)
         gain = self.values(self.networks, view, spent).gain
-        gain = jnp.where(self.support(view.x, view.acquired), gain, gain - _UNSUPPORTED)
+        gain = jnp.where(self.overlap(view.x, view.acquired), gain, gain - _UNSUPPORTED)
         return jnp.where(affordable, self.unit * gain, LOWEST)
 
     def _inputs(self, view: "_View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:
@@ -328,7 +328,7 @@ def fit(
     n_inputs = 2 * problem.n_features + 1 + problem.n_actions * (1 + (state == "sm")) + problem.n_classes
     sizes = (n_inputs, *settings.hidden, 2 * problem.n_actions)
     networks = tuple(MLP(sizes, key=k) for k in jr.split(building, settings.networks))
-    supporting = jr.fold_in(training, 1)
+    overlapping = jr.fold_in(training, 1)
     readable = problem.readable(train.available)
     policy = Planner(
         networks,
@@ -338,7 +338,9 @@ def fit(
         jnp.array([1.0, 0.0]),
         jnp.asarray(0.0),
         utility_unit(problem, train.y),
-        fit_support(supporting, problem, train, readable) if settings.direct else support_of_all(problem),
+        fit_overlap(overlapping, problem, train, readable)
+        if settings.direct
+        else overlap_everywhere(problem),
         state,
         False,
     )
@@ -475,7 +477,7 @@ class _Planning(eqx.Module):
         # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
         legal = self._legal(after)
         if self.settings.direct:
-            legal = self._payable(after) & self.policy.support(view.x, acquired)
+            legal = self._payable(after) & self.policy.overlap(view.x, acquired)
         goes_on = jnp.any(legal, axis=-1)
         values = [self.policy.values((network,), view, after.spent) for network in networks]
         targets = []
@@ -572,7 +574,7 @@ def _calibrated(
         place, key = inputs
         legal = problem.affordable(carry.acquired, carry.spent) & ~carry.acquired
         view = see(carry.acquired)
-        legal = legal & policy.support(view.x, carry.acquired)
+        legal = legal & policy.overlap(view.x, carry.acquired)
         values = policy.values(policy.networks, view, carry.spent)
         explores = (place < begin) | ((place == begin) & at_random)
         taken = _best(jnp.where(explores[:, None], jr.uniform(key, legal.shape), values.gain), legal)
