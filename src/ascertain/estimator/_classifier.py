@@ -20,7 +20,7 @@ from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs, forbidden_actions
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
-from ascertain.estimator._habits import Habits, habit_sentences
+from ascertain.estimator._habits import Habits, habit_sentences, unusable_columns
 from ascertain.estimator._outcomes import expected_outcomes, outcomes_text
 from ascertain.estimator._sets import BestSets, best_sets
 from ascertain.estimator._targets import class_numbers
@@ -31,6 +31,7 @@ from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
 from ascertain.evaluation._policy_scores import check_score_names, policy_scores
 from ascertain.evaluation._rollouts import budget_episodes
+from ascertain.missingness._label_signs import LabelSign
 from ascertain.predictors._predictions import predictions
 from ascertain.problem import Table
 from ascertain.tables._columns import as_array, is_table
@@ -210,15 +211,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         aside = idle_columns(columns, named=named)
         for name, reason in aside.items():
             warnings.warn(f"the column {name!r} is left out: {reason}", UserWarning, stacklevel=2)
-        encoding = fit_encoding(
-            X,
-            costs=self.costs,
-            groups=self.groups,
-            known=self.known,
-            default_cost=self.default_cost,
-            setup=self.setup,
-            aside=aside,
-        )
+        encoding, signs = self._encode(X, aside, labels, classes)
         x, available = encoding.transform(X)
         problem = encoding.problem(self.budget, [str(each) for each in classes])
         if self.decision_costs is not None:
@@ -229,9 +222,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         even = habits.even_out(problem, available, labels, seed=0)
         rows = TrainingRows.split(x, even, labels, len(classes), fraction, rng, row_weights, instances)
         seed, say = int(rng.randint(2**31)), print if self.verbose else lambda stage: None
-        for sentence in habit_sentences(habits.signs):
+        for sentence in habit_sentences(signs):
             warnings.warn(sentence, UserWarning, stacklevel=2)
-        shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say, habits=habits.signs)
+        shared = Shared(seed, problem, rows, weights, self.predictor, self.effort, say, habits=signs)
         fit = fit_automatically if choices.treatment == AUTO else fit_advisor
         target = y.name if isinstance(y, pd.Series) and isinstance(y.name, str) else None
         advisor = replace(fit(choices, encoding, classes, shared), target=target)
@@ -547,6 +540,32 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+    def _encode(
+        self,
+        X: Any,  # noqa: N803
+        aside: dict[str, str],
+        labels: np.ndarray,
+        classes: np.ndarray,
+    ) -> tuple[Encoding, tuple[LabelSign, ...]]:
+        """Learn the encoding, without the columns that hardly any row of a class has; and such habits."""
+
+        def encoded(left_out: dict[str, str]) -> Encoding:
+            return fit_encoding(
+                X,
+                costs=self.costs,
+                groups=self.groups,
+                known=self.known,
+                default_cost=self.default_cost,
+                setup=self.setup,
+                aside=left_out,
+            )
+
+        encoding = encoded(aside)
+        problem = encoding.problem(None, [str(each) for each in classes])
+        signs = Habits.found(problem, encoding.transform(X)[1], labels).signs
+        unusable = unusable_columns(encoding, signs)
+        return (encoded(aside | unusable) if unusable else encoding), signs
 
     def _plain_parameters(self, encoding: Encoding) -> dict[str, Any]:
         """The parameters as plain data; prices, panels and known columns as they were understood."""

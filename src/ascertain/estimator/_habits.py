@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from ascertain.missingness._label_signs import LabelSign, chances_to_keep, even_out, signs_of_label
 from ascertain.problem import Problem, Table
+from ascertain.tables._encoding import Encoding
 
 _MOST_NAMED = 6
 
@@ -63,6 +64,17 @@ def why_left_out(sign: LabelSign) -> str:
         f"it was measured for {sign.shares}, so that a policy could only learn who is measured; predictions "
         "for cases that are measured for other reasons would be wrong"
     )
+
+
+def unusable_columns(encoding: Encoding, signs: Sequence[LabelSign]) -> dict[str, str]:
+    """The columns of actions that hardly any row of a class has, with the reason."""
+    reasons = {sign.action: why_left_out(sign) for sign in signs if not sign.learnable}
+    return {
+        column: reasons[action.name]
+        for action in encoding.actions
+        if action.name in reasons
+        for column in action.columns
+    }
 
 
 def habit_sentences(signs: Sequence[LabelSign]) -> list[str]:

@@ -89,3 +89,17 @@ def test_the_classifier_warns_and_its_predictions_do_not_tell_who_was_measured()
     found = model.predict_proba(nothing)[:, 1]
     # One who is measured is ill in 77 of 100 cases of this table, and in 50 if anybody is measured.
     assert np.abs(found[1:] - found[0]).max() < 0.15
+
+
+def test_the_classifier_does_not_use_a_column_that_no_well_person_has() -> None:
+    rows = table(0.0)
+    model = AcquisitionClassifier(
+        method="sequential", treatment="restricted", restorer="hotdeck", effort="low", random_state=0
+    )
+    with pytest.warns(UserWarning, match="'noise' is not used: it was measured for 100%"):
+        model.fit(rows.columns[["noise", "iron", "ecg"]], rows.y)
+    steps = model.acquire(rows.columns[["noise", "iron", "ecg"]].fillna(0.0).iloc[:5])
+    assert set(steps["action"].dropna()) == {"iron", "ecg"}
+    nothing = pd.DataFrame({"noise": [np.nan, 3.0], "iron": np.nan, "ecg": np.nan})
+    found = model.predict_proba(nothing)[:, 1]
+    assert found[0] == found[1]

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from ascertain._core.checks import is_real
 from ascertain._core.clusters import draw_instances
 from ascertain.errors import InputError
-from ascertain.estimator._habits import Habits, why_left_out
+from ascertain.estimator._habits import Habits, unusable_columns
 from ascertain.estimator._training import TrainingRows
 from ascertain.missingness._label_signs import LabelSign
 from ascertain.problem import Problem, Table
@@ -82,7 +82,7 @@ def hold_out(
 
     encoding, aside = encoded({})
     signs = _signs(encoding, untested, aside)
-    if unusable := _unusable(encoding, signs):
+    if unusable := unusable_columns(encoding, signs):
         encoding, aside = encoded(unusable)
     x, available = encoding.transform(table.columns, unseen="missing")
     problem = encoding.problem(budget, table.classes)
@@ -117,17 +117,6 @@ def _signs(encoding: Encoding, table: UserTable, aside: Mapping[str, str]) -> tu
     """What tells the class by being measured."""
     _, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
     return Habits.found(encoding.problem(None, table.classes), available, table.y).signs
-
-
-def _unusable(encoding: Encoding, signs: Sequence[LabelSign]) -> dict[str, str]:
-    """The columns of actions that hardly any row of a class has, with the reason."""
-    reasons = {sign.action: why_left_out(sign) for sign in signs if not sign.learnable}
-    return {
-        column: reasons[action.name]
-        for action in encoding.actions
-        if action.name in reasons
-        for column in action.columns
-    }
 
 
 def _draw_test_rows(
