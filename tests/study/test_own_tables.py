@@ -86,6 +86,23 @@ def test_a_mechanism_makes_further_holes_if_asked_for(folder: Path) -> None:
     assert {job.mechanism for job in cells} == {"mcar"}
 
 
+def test_a_treatment_is_chosen_for_a_table_with_holes_of_its_own(folder: Path) -> None:
+    text = STUDY.replace('"whole", "holes", "cube"', '"holes"').replace('"sequential"', '"static"')
+    text = text.replace("splits", 'treatments = ["restricted", "restored", "auto"]\nsplits')
+    before, _, after = text.partition("[tables.whole]")
+    (folder / "auto.toml").write_text(before + after[after.index("[tables.holes]") :])
+    summary = run_study(read_study(folder / "auto.toml"), folder / "auto")
+    assert (summary.cells, summary.finished) == (4, 4)
+    found = pd.read_parquet(folder / "auto" / "results.parquet").set_index(["budget", "estimator"])
+    auto = found[found["treatment"] == "auto"]
+    assert auto["mechanism"].eq("").all()
+    picked = auto["picked"].unique().item()
+    assert picked in ("restricted", "hotdeck", "knn")
+    same = found[(found["restorer"] == picked) | (found["treatment"] == picked)]
+    columns = ["score", "score_low", "score_high"]
+    pd.testing.assert_frame_equal(auto[columns], same[columns], check_exact=True)
+
+
 def test_paths_hold_from_anywhere(folder: Path, tmp_path: Path) -> None:
     study = read_study(folder / "study.toml")
     (tmp_path / "study.toml").write_text(study_text(study))

@@ -105,7 +105,9 @@ def study_run(
     ] = None,
     mix: Annotated[
         bool,
-        typer.Option("--mix", help="Go on with a folder computed at another width or on another device."),
+        typer.Option(
+            "--mix", help="Go on with a folder computed at another width or on other cores or devices."
+        ),
     ] = False,
     stop_after: Annotated[
         float | None,

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ascertain._core.clusters import clusters_of
 from ascertain.evaluation._auto import AutoChoice, Measured, PairedScore, Treated, choose
 from ascertain.evaluation._followed import followed_values
 from ascertain.recipe._jobs import Job
@@ -33,7 +34,8 @@ def choose_cell(job: Job, materials: Materials, store: Store, load: Load) -> tup
         effective_rows=found.effective_rows,
         n_rows=len(rows.y),
     )
-    choice = choose(scores, dict(zip(left, found.values, strict=True)), measured)
+    values = dict(zip(left, found.values, strict=True))
+    choice = choose(scores, values, measured, clusters_of(rows.ids))
     return cells[choice.treated], choice
 
 
