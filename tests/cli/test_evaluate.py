@@ -195,3 +195,25 @@ def test_what_decisions_cost_is_printed_where_it_is_known(capsys: Output) -> Non
     plain = replace(found, scores=fitted()[1].best.test_scores)
     _print_scores(plain)
     assert "decisions" not in told(capsys.readouterr().out)
+
+
+def test_rows_that_belong_together_count_less(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """Four copies of every row, said to be so, tell no more than one."""
+    once = others(120).assign(case=range(120))
+    pd.concat([once] * 4).to_csv(tmp_path / "copies.csv", index=False)
+    once.to_csv(tmp_path / "once.csv", index=False)
+    widths = {}
+    for file, more in (("once", []), ("copies", []), ("copies", ["--rows-of", "case"])):
+        content = evaluated(
+            monkeypatch, capsys, str(model), str(tmp_path / f"{file}.csv"), "--budgets", "6", *more
+        )
+        found = next(
+            each
+            for each in content["scores"]
+            if each["metric"] == "accuracy" and each["estimator"] == "restricted"
+        )
+        widths[file, *more] = found["high"] - found["low"]
+    assert widths["copies", "--rows-of", "case"] == pytest.approx(widths["once",], rel=0.05)
+    assert widths["copies",] == pytest.approx(widths["once",] / 2, rel=0.1)

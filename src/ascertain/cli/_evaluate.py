@@ -41,6 +41,7 @@ def evaluate(
         ),
     ] = None,
     by: options.By = "",
+    rows_of: options.RowsOf = None,
     effort: Annotated[str, typer.Option(help="standard, or low for fewer draws.")] = "standard",
     out: Annotated[
         Path | None, typer.Option(help="Also write all scores to this file, .csv or .parquet.")
@@ -77,6 +78,7 @@ def evaluate(
             target=target,
             budgets=wanted,
             by=options.names_in(by),
+            rows_of=rows_of,
             effort=effort,
             seed=seed,
         )

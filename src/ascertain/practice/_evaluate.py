@@ -16,7 +16,7 @@ from ascertain.practice._new_rows import match_columns
 from ascertain.practice.comparison._scoring import Score, find_score, score
 from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
 from ascertain.problem import Table
-from ascertain.tables._reading import UserTable, take_target
+from ascertain.tables._reading import UserTable, take_instances, take_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,7 @@ def evaluate_rows(
     target: str | None = None,
     budgets: Sequence[float] | None = None,
     by: Sequence[str] = (),
+    rows_of: str | None = None,
     effort: str = "standard",
     seed: int = 0,
 ) -> Evaluation:
@@ -86,6 +87,8 @@ def evaluate_rows(
         By default five, from nothing to what the policy was fitted for.
     by
         Columns to make subgroups by.
+    rows_of
+        The column that says which rows belong together, such as those of a patient; intervals allow for it.
     effort, seed
         How many draws are made, and of what.
     """
@@ -96,9 +99,11 @@ def evaluate_rows(
     user = take_target(table, target, name)
     columns = find_columns(table.loc[table[target].notna()].reset_index(drop=True), by, target)
     codes = _codes(user, [str(each) for each in advisor.classes])
+    if rows_of is not None:
+        user = take_instances(user, rows_of)
     rows = match_columns(advisor.encoding, user.columns, used=by)
     x, available = advisor.encoding.transform(rows.columns, unseen="missing")
-    tested = Table(x, codes, available, n_classes=len(advisor.classes))
+    tested = Table(x, codes, available, n_classes=len(advisor.classes), ids=user.instances)
     amounts = _budgets(model, budgets)
     habits = Habits.found(advisor.problem, available, codes)
     ways: dict[str, Any] = {"habits": habits, "effort": effort, "seed": seed}
