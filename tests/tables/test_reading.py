@@ -84,6 +84,7 @@ def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
         ("a,y\n" + "".join(f"1,{i}.5\n" for i in range(40)), "y", "a regression target, with 40 different"),
         ("a,y\n" + "".join(f"1,{i % 3}.5\n" for i in range(40)), "y", "from 0.5 to 2.5, but classes are"),
         ("a,y\n" + "".join(f"1,{i}\n" for i in range(40)), "y", "'y' is a regression target, with 40"),
+        ("a,y\n1,err\n" + "".join(f"1,{i}\n" for i in range(40)), "y", "is a regression target, with 40"),
         ("a,y\n" + "".join(f"1,k{i}\n" for i in range(40)), "y", "40 different values, more than 30"),
         ("a,b,a\n1,2,3\n", "b", "two columns of mine.csv are called 'a'"),
         ("1,2,3\n4,5,6\n", "b", "the first line of mine.csv holds no names"),

@@ -47,7 +47,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     """Learns, from a table with holes, what to measure next and what to predict from what is known.
 
     Rows are instances, columns are what can be measured, NaN (None, NA) means not measured. Columns may be
-    numbers, booleans, text or categories.
+    numbers, booleans, dates, text or categories. Those that cannot help are left out with a warning: never
+    measured, constant, or identifiers of rows.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from jaxtyping import Int
 from ascertain._core.clusters import instance_numbers
 from ascertain._core.frames import as_pandas
 from ascertain.errors import InputError, did_you_mean
-from ascertain.tables._columns import number_classes
+from ascertain.tables._columns import MOSTLY, number_classes
 from ascertain.tables._encoding import Encoding, fit_encoding
 from ascertain.tables._files import check_file, is_workbook, read_text
 from ascertain.tables._usable import set_aside
@@ -116,10 +116,13 @@ def take_target(table: pd.DataFrame, target: str, name: str) -> UserTable:
 
 
 def _check_classes(target: "pd.Series[Any]") -> None:
-    """Raise where a target holds amounts rather than classes."""
-    if not pd.api.types.is_numeric_dtype(target.dtype) or pd.api.types.is_bool_dtype(target.dtype):
+    """Raise where a target holds amounts rather than classes, perhaps with some texts among them."""
+    if pd.api.types.is_bool_dtype(target.dtype) or isinstance(target.dtype, pd.CategoricalDtype):
         return
-    amounts = np.unique(target.to_numpy(np.float64))
+    numbers = pd.to_numeric(target, errors="coerce")
+    if numbers.isna().mean() > 1 - MOSTLY:
+        return
+    amounts = np.unique(numbers.dropna().to_numpy(np.float64))
     if len(amounts) > MOST_CLASSES or (amounts % 1 != 0).any():
         middle = float(np.median(amounts))
         raise InputError(
