@@ -77,7 +77,7 @@ def test_what_follows_is_what_follows_in_most_completions() -> None:
     advisor = model.advisor_
     x, available = advisor.encoding.transform(NOTHING)
     red = advisor.encoding.feature_names.index("hat=red")
-    _, drawn = _advisor._drawn(advisor._parts, jnp.asarray(x), jnp.asarray(available))
+    _, drawn = _advisor.draw_completions(advisor.parts, jnp.asarray(x), jnp.asarray(available))
     is_red = np.asarray(drawn)[:, 0, red] > 0
     assert 0 < is_red.mean() < 1
     advice = advisor.advise(x, available)
@@ -119,7 +119,7 @@ def test_many_rows_are_foreseen_as_each_by_itself() -> None:
 def test_draws_between_categories_become_the_likeliest() -> None:
     encoding = fit_encoding(patients(50)[0])
     drawn = np.random.default_rng(0).normal(size=(50, len(encoding.feature_names))).astype(np.float32)
-    found = _advisor._nearest(encoding.discrete, jnp.asarray(drawn))
+    found = _advisor.nearest_values(encoding.discrete, jnp.asarray(drawn))
     expected, _ = encoding.transform(encoding.inverse(drawn, np.ones_like(drawn, bool)))
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain import AcquisitionClassifier, InputError
 from ascertain.estimator import _sets
-from ascertain.estimator._advisor import Advisor, _drawn, _nearest
+from ascertain.estimator._advisor import Advisor, draw_completions, nearest_values
 from ascertain.estimator._sets import DRAWS, best_sets
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Table
@@ -73,10 +73,10 @@ def brute_force(
     advisor: Advisor, row: np.ndarray, known: np.ndarray, size: int
 ) -> dict[tuple[int, ...], float]:
     """What every affordable set is worth in one row, over the same completions."""
-    problem, parts = advisor.problem, advisor._parts
+    problem, parts = advisor.problem, advisor.parts
     given = jnp.asarray(row)[None], jnp.asarray(known)[None]
-    _, drawn = _drawn(parts, *given, seed=1, draws=DRAWS)
-    values = np.stack([np.asarray(_nearest(parts.discrete, each))[0] for each in drawn])
+    _, drawn = draw_completions(parts, *given, seed=1, draws=DRAWS)
+    values = np.stack([np.asarray(nearest_values(parts.discrete, each))[0] for each in drawn])
     costs, reveals = np.asarray(problem.costs), np.asarray(problem.reveals)
     acquired = advisor.acquired(known[None])[0]
     found = {}

@@ -96,11 +96,12 @@ class Advisor:
         return prepared(self.restorer)
 
     @cached_property
-    def _parts(self) -> "_Parts":
+    def parts(self) -> "AdvisorParts":
+        """What programs take of it."""
         problem = self.problem.without_names()
         learned = self.policy, problem, self.predictor, self._completing, self.ranges
         columns = jnp.asarray(measurable_columns(self.encoding))
-        return _Parts(*learned, columns, _revealed(problem), self.encoding.discrete)
+        return AdvisorParts(*learned, columns, _revealed(problem), self.encoding.discrete)
 
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
@@ -128,7 +129,7 @@ class Advisor:
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> Float[np.ndarray, "rows classes"]:
         """Class probabilities from the known features of each row."""
-        blocks = _blocks(_ROWS_AT_ONCE, x, available)
+        blocks = in_blocks(_ROWS_AT_ONCE, x, available)
         found = np.concatenate([np.asarray(_predict(self.predictor, *block), np.float64) for block in blocks])
         found = _numbers(found[: len(x)])
         return found / found.sum(axis=1, keepdims=True)
@@ -171,8 +172,8 @@ class Advisor:
             budget = np.full(len(x), self.problem.budget)
         size = 1 if len(x) == 1 else FEW_ROWS if len(x) <= FEW_ROWS else _ROWS_AT_ONCE
         spent, budget = np.asarray(spent, np.float32), np.asarray(budget, np.float32)
-        blocks = _blocks(size, x, available, acquired, spent, closed, budget)
-        found = [_advise(self._parts, *block) for block in blocks]
+        blocks = in_blocks(size, x, available, acquired, spent, closed, budget)
+        found = [_advise(self.parts, *block) for block in blocks]
         advice = Advice(
             *(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True))
         )
@@ -187,7 +188,7 @@ class Advisor:
         This is the mutual information of the action's features and the class under restorer and predictor:
         the entropy of the mean prediction over draws of the features, less the mean of the entropies.
         """
-        return np.asarray(_benefits(self._parts, x[None], available[None]), np.float64)
+        return np.asarray(_benefits(self.parts, x[None], available[None]), np.float64)
 
     def consult(
         self,
@@ -206,7 +207,7 @@ class Advisor:
             acquired = acquired | paid[None]
         money = np.array([spent, self.problem.budget], np.float32)
         row = (x[None], available[None], acquired, money[:1], closed[None], money[1:])
-        advice, benefits = jax.device_get(_consult(self._parts, *row))
+        advice, benefits = jax.device_get(_consult(self.parts, *row))
         _numbers(advice[3])
         return Advice(*advice), benefits.astype(np.float64)
 
@@ -214,7 +215,7 @@ class Advisor:
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
     ) -> Float[np.ndarray, "rows classes"]:
         """As `predict`, by a program for few rows: faster for them, and rounded differently."""
-        found = [_predict(self.predictor, *block) for block in _blocks(FEW_ROWS, x, available)]
+        found = [_predict(self.predictor, *block) for block in in_blocks(FEW_ROWS, x, available)]
         return np.concatenate(jax.device_get(found))[: len(x)].astype(np.float64)
 
 
@@ -247,7 +248,7 @@ def _predict(predictor: Calibrated, x: Any, available: Any) -> Array:
     return predictor(x, available)
 
 
-class _Parts(NamedTuple):
+class AdvisorParts(NamedTuple):
     """What programs take of an advisor."""
 
     policy: Policy
@@ -260,7 +261,7 @@ class _Parts(NamedTuple):
     discrete: Discrete
 
 
-class _Rows(NamedTuple):
+class CaseRows(NamedTuple):
     """Rows in the middle of their acquisition."""
 
     x: Float[Array, "rows features"]
@@ -272,19 +273,22 @@ class _Rows(NamedTuple):
 
     @property
     def open(self) -> Bool[Array, "rows actions"]:
+        """Which actions are neither acquired nor closed."""
         return ~self.acquired & ~self.closed
 
     def legal(self, problem: Problem) -> Bool[Array, "rows actions"]:
+        """Which of these the budget of a row still pays for."""
+
         def affordable(budget: Array, acquired: Array, spent: Array) -> Bool[Array, " actions"]:
             return problem.at(budget).affordable(acquired, spent)
 
         return jax.vmap(affordable)(self.budget, self.acquired, self.spent) & self.open
 
-    def after(self, problem: Problem, action: Int[Array, " rows"], values: Array) -> "_Rows":
+    def after(self, problem: Problem, action: Int[Array, " rows"], values: Array) -> "CaseRows":
         """The rows once an action has revealed its features, which have these values."""
         available = self.available | problem.reveals[action]
         price = jnp.take_along_axis(problem.prices(self.acquired), action[:, None], axis=1)[:, 0]
-        return _Rows(
+        return CaseRows(
             jnp.where(self.available, self.x, jnp.where(available, values, 0.0)),
             available,
             self.acquired | problem.readable(available),
@@ -296,28 +300,28 @@ class _Rows(NamedTuple):
 
 @eqx.filter_jit
 def _advise(parts: Any, *row: Any) -> Any:
-    rows = _Rows(*row)
-    now, drawn = _drawn(parts, rows.x, rows.available)
+    rows = CaseRows(*row)
+    now, drawn = draw_completions(parts, rows.x, rows.available)
     return _advice(parts, now, drawn, rows)
 
 
 @eqx.filter_jit
 def _benefits(parts: Any, x: Any, available: Any) -> Float[Array, " actions"]:
-    return _information(parts, _drawn(parts, x, available)[1], available)
+    return _information(parts, draw_completions(parts, x, available)[1], available)
 
 
 @eqx.filter_jit
 def _consult(parts: Any, *row: Any) -> Any:
-    rows = _Rows(*row)
-    now, drawn = _drawn(parts, rows.x, rows.available)
+    rows = CaseRows(*row)
+    now, drawn = draw_completions(parts, rows.x, rows.available)
     return _advice(parts, now, drawn, rows), _information(parts, drawn, rows.available)
 
 
 def _advice(
-    parts: _Parts,
+    parts: AdvisorParts,
     now: Float[Array, "rows classes"],
     drawn: Float[Array, "draws rows features"],
-    rows: _Rows,
+    rows: CaseRows,
 ) -> tuple[Array, ...]:
     policy, problem, predictor = parts.policy, parts.problem, parts.predictor
     legal = rows.legal(problem)
@@ -332,7 +336,7 @@ def _advice(
 
 
 def _ask(
-    question: Callable[..., Array], policy: Policy, problem: Problem, rows: _Rows
+    question: Callable[..., Array], policy: Policy, problem: Problem, rows: CaseRows
 ) -> Float[Array, "rows answers"]:
     """Ask a policy about rows; one that plans for a budget plans for what is really left of each row's."""
     seen = rows.x, rows.available, rows.acquired, rows.open
@@ -359,14 +363,17 @@ def _outlook(policy: Policy, *seen: Array) -> Float[Array, "rows actions"]:
 
 
 def _continuation(
-    parts: _Parts, drawn: Float[Array, "draws rows features"], rows: _Rows, choice: Int[Array, " rows"]
+    parts: AdvisorParts,
+    drawn: Float[Array, "draws rows features"],
+    rows: CaseRows,
+    choice: Int[Array, " rows"],
 ) -> tuple[Array, ...]:
     """What most likely follows a choice, in which share of the completions, and what each leads to."""
     policy, problem, action = parts.policy, parts.problem, jnp.maximum(choice - 1, 0)
     looks_ahead = isinstance(policy, LooksAhead)
 
     def outcome(values: Float[Array, "rows features"]) -> tuple[Array, Array, Array]:
-        after = rows.after(problem, action, _nearest(parts.discrete, values))
+        after = rows.after(problem, action, nearest_values(parts.discrete, values))
         results = jnp.take_along_axis(after.x, parts.revealed[action], axis=1)
         following = jnp.full_like(choice, -2)
         if looks_ahead:
@@ -382,7 +389,7 @@ def _continuation(
     return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1), results, after, following
 
 
-def _nearest(discrete: Discrete, x: Float[Array, "rows features"]) -> Float[Array, "rows features"]:
+def nearest_values(discrete: Discrete, x: Float[Array, "rows features"]) -> Float[Array, "rows features"]:
     """Turn draws of categories and booleans, which may lie between them, into what was likely meant."""
     raw = x * discrete.scale[None] + discrete.mean[None]
     largest = jax.ops.segment_max(raw.T, discrete.column, num_segments=x.shape[1]).T[:, discrete.column]
@@ -391,7 +398,7 @@ def _nearest(discrete: Discrete, x: Float[Array, "rows features"]) -> Float[Arra
 
 
 def _information(
-    parts: _Parts, drawn: Float[Array, "draws 1 features"], available: Bool[Array, "1 features"]
+    parts: AdvisorParts, drawn: Float[Array, "draws 1 features"], available: Bool[Array, "1 features"]
 ) -> Float[Array, " actions"]:
     """Mutual information of each action's features and the class of one row, in bits."""
     problem, predictor = parts.problem, parts.predictor
@@ -403,8 +410,8 @@ def _information(
     return _entropy(after.mean(axis=1)) - _entropy(after).mean(axis=1)
 
 
-def _drawn(
-    parts: _Parts, x: Array, available: Array, *, seed: int = 0, draws: int = COMPLETIONS
+def draw_completions(
+    parts: AdvisorParts, x: Array, available: Array, *, seed: int = 0, draws: int = COMPLETIONS
 ) -> tuple[Float[Array, "rows classes"], Float[Array, "draws rows features"]]:
     """Predict from what is known, and complete the rows."""
     now = parts.predictor(x, available)
@@ -416,7 +423,7 @@ def _entropy(probabilities: Float[Array, "*batch classes"]) -> Float[Array, "*ba
     return -jnp.sum(probabilities * jnp.log2(safe), axis=-1)
 
 
-def _blocks(size: int, *arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+def in_blocks(size: int, *arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
     """Split rows into blocks of one size, for one program; the last block is padded with the last row."""
     n_rows = len(arrays[0])
     places = np.arange(-(-n_rows // size) * size).reshape(-1, size)

@@ -21,7 +21,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ascertain._core.checks import check_count
-from ascertain.estimator._advisor import Advisor, _blocks, _drawn, _nearest, _Parts, _Rows
+from ascertain.estimator._advisor import (
+    Advisor,
+    AdvisorParts,
+    CaseRows,
+    draw_completions,
+    in_blocks,
+    nearest_values,
+)
 
 DRAWS = 64  # completions of a row, over which values are means
 _ROWS_AT_ONCE = 64
@@ -73,21 +80,25 @@ def best_sets(
     spent, budget = np.asarray(spent, np.float32), np.asarray(budget, np.float32)
     given = (x, available, acquired, spent, closed, budget)
     at_once = 1 if len(x) == 1 else _ROWS_AT_ONCE
-    found = [_best_sets(advisor._parts, *block, size=size) for block in _blocks(at_once, *given)]
+    found = [_best_sets(advisor.parts, *block, size=size) for block in in_blocks(at_once, *given)]
     return BestSets(*(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True)))
 
 
 @eqx.filter_jit
 def _best_sets(parts: Any, *row: Any, size: int) -> Any:
-    rows = _Rows(*row)
-    _, drawn = _drawn(parts, rows.x, rows.available, seed=1, draws=DRAWS)
-    drawn = jax.vmap(lambda each: _nearest(parts.discrete, each))(drawn)
+    rows = CaseRows(*row)
+    _, drawn = draw_completions(parts, rows.x, rows.available, seed=1, draws=DRAWS)
+    drawn = jax.vmap(lambda each: nearest_values(parts.discrete, each))(drawn)
     by_value, by_price = (_greedy(parts, drawn, rows, size, per_price) for per_price in (False, True))
     return _chosen_by(by_price[2] > by_value[2], by_price, by_value)
 
 
 def _greedy(
-    parts: _Parts, drawn: Float[Array, "draws rows features"], rows: _Rows, size: int, per_price: bool
+    parts: AdvisorParts,
+    drawn: Float[Array, "draws rows features"],
+    rows: CaseRows,
+    size: int,
+    per_price: bool,
 ) -> tuple[Array, ...]:
     """Add the best action until the set is full or nothing is affordable; then drop the last ones in vain.
 
@@ -108,7 +119,7 @@ def _greedy(
         chosen.append(jnp.where(add, best, -1))
         value = jnp.where(add, values[everyone, best], value)
         right = jnp.where(add, rights[everyone, best], right)
-        rows = _Rows(*_chosen_by(add, rows.after(problem, best, rows.x), rows))
+        rows = CaseRows(*_chosen_by(add, rows.after(problem, best, rows.x), rows))
         course.append((rows.spent, value, right))
     spent, value, right = (jnp.stack(each) for each in zip(*course, strict=True))
     length = jnp.argmax(value >= value.max(axis=0)[None] - _LEAST_GAIN, axis=0)  # the first
@@ -126,7 +137,7 @@ def _chosen_by(condition: Bool[Array, " rows"], one: Any, other: Any) -> list[Ar
 
 
 def _values(
-    parts: _Parts, drawn: Float[Array, "draws rows features"], shown: Bool[Array, "rows sets features"]
+    parts: AdvisorParts, drawn: Float[Array, "draws rows features"], shown: Bool[Array, "rows sets features"]
 ) -> tuple[Float[Array, "rows sets"], Float[Array, "rows sets"]]:
     """What the prediction from each set of features is worth on average, and how often it is right."""
     n_rows, n_sets, n_features = shown.shape
