@@ -7,12 +7,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from ascertain import StoreError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Consultation
 from ascertain.predictors._calibration import Calibrated
 from ascertain.serve import About, create_app
+from ascertain.serve._replies import Score
 from tests.serve.cases import CLASSES, EVIL, TRACES, Client, Weighing, serving
 
 
@@ -97,6 +99,12 @@ def test_no_case_compiles_anything(client: Client) -> None:
         assert client.advise({"entries": steps[:number]}).status == 200
         assert client.advise({"entries": steps[:number], "budget": 3 + number}).status == 200
     assert TRACES[0] == before
+
+
+@pytest.mark.parametrize("score", [-np.inf, np.finfo(np.float32).min])
+def test_what_a_policy_would_never_do_has_no_score(score: float) -> None:
+    assert TypeAdapter(Score).validate_python(float(score)) is None
+    assert TypeAdapter(Score).validate_python(-1.5) == -1.5
 
 
 def test_a_score_that_json_has_no_word_for_is_null(client: Client) -> None:

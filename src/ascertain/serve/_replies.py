@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from ascertain._core.networks import LOWEST
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Case, Consultation
 from ascertain.serve._about import About
@@ -13,8 +14,10 @@ from ascertain.tables._columns import Kind
 # Bounds are documented but not enforced: a reply is never refused for a rounding error.
 Share = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 Amount = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0})]
-# Some policies score what they would never do as minus infinity, which JSON cannot write.
-Score = Annotated[float | None, BeforeValidator(lambda score: score if math.isfinite(score) else None)]
+# Some policies score what they would never do as minus infinity, which JSON cannot write, or as good as that.
+Score = Annotated[
+    float | None, BeforeValidator(lambda score: score if math.isfinite(score) and score > LOWEST else None)
+]
 
 
 class Reply(BaseModel):
