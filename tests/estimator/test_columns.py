@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from ascertain import AcquisitionClassifier, InputError
 from ascertain.estimator._training import TrainingRows
@@ -110,3 +111,9 @@ def test_rows_that_belong_together_are_trained_on_or_validated_on() -> None:
 def quick_rows(table: pd.DataFrame, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, available = fit_encoding(table).transform(table)
     return x, available, (y == "ill").astype(int)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "recommend", "acquire"])
+def test_nothing_is_said_before_anything_was_fitted(method: str) -> None:
+    with pytest.raises(NotFittedError):
+        getattr(quick(), method)(patients(5)[0])

@@ -240,7 +240,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Predict the most probable class of each row, or the one with the least expected cost."""
-        predicted: np.ndarray = self.classes_[self._advisor().decide(self.predict_proba(X))]
+        chosen = self._advisor().decide(self.predict_proba(X))  # raises if nothing was fitted
+        predicted: np.ndarray = self.classes_[chosen]
         return predicted
 
     def recommend(
