@@ -170,22 +170,26 @@ def _intervals(
     free = np.zeros((n_rows, n_draws + 1), bool)
     free[:, 1:n_draws] = ranked[:, 1:] > ranked[:, :-1]
 
-    def between(cuts: tuple[int, ...]) -> Float64[np.ndarray, " rows"]:
-        edges = (0, *cuts, n_draws)
-        value = sum(
-            ((sums[:, end] - sums[:, begin]) ** 2).sum(axis=1) / (end - begin)
-            for begin, end in pairwise(edges)
-        )
-        return np.where(free[:, list(cuts)].all(axis=1), value, -np.inf)
+    # Of every interval that may be cut out: its sum squared, by its size. Pairs of cuts share most of them.
+    spans = np.zeros((n_rows, n_draws + 1, n_draws + 1))
+    for begin in (0, *places):
+        sizes = np.arange(1, n_draws - begin + 1)
+        squares = ((sums[:, begin + 1 :] - sums[:, begin, None]) ** 2).sum(axis=2)
+        spans[:, begin, begin + 1 :] = squares / sizes
 
-    ones = [(place,) for place in places]
-    twos = [pair for pair in combinations(places, 2) if pair[1] - pair[0] >= least]
-    one, two = (np.stack([between(cuts) for cuts in each]) for each in (ones, twos))
+    def between(cuts: Int[np.ndarray, "ways cuts"]) -> Float64[np.ndarray, "ways rows"]:
+        edges = np.pad(cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, n_draws)))
+        value = sum(spans[:, begin, end] for begin, end in pairwise(edges.T))
+        return np.where(free[:, cuts].all(axis=2), value, -np.inf).T
+
+    ones = np.array([(place,) for place in places])
+    twos = np.array([pair for pair in combinations(places, 2) if pair[1] - pair[0] >= least])
+    one, two = between(ones), between(twos)
     best_one, best_two = one.argmax(axis=0), two.argmax(axis=0)
     explained = [_share(each.max(axis=0), target) for each in (one, two)]
     three = explained[1] - explained[0] > _THIRD_EXPLAINS
-    cuts = np.where(three[:, None], np.array(twos)[best_two], n_draws)
-    cuts[~three, 0] = np.where(explained[0] > 0, np.array(ones)[best_one][:, 0], n_draws)[~three]
+    cuts = np.where(three[:, None], twos[best_two], n_draws)
+    cuts[~three, 0] = np.where(explained[0] > 0, ones[best_one][:, 0], n_draws)[~three]
     rank = np.argsort(order, axis=1)
     groups = (rank[..., None] >= cuts[:, None]).sum(axis=2)
     padded = np.concatenate([ranked, np.full((n_rows, 1), np.nan)], axis=1)
