@@ -89,6 +89,7 @@ def linked(text: str) -> str:
         page = by_source.get(target, target.removeprefix("docs/") if target.startswith("docs/") else "")
         return f"[{label}]({page}{anchor})" if page.endswith(".md") else label
 
+    text = text.replace("](docs/images/", "](images/")
     return re.sub(r"(?<!!)\[(?P<label>[^\]]+)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)", link, text)
 
 
