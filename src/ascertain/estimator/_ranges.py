@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 from scipy.optimize import nnls
 
-from ascertain.estimator._completions import completions, for_each_draw
+from ascertain.estimator._completions import for_each_draw, joint_completions
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Problem, Table
 from ascertain.restoration import Restorer
@@ -30,8 +30,8 @@ LEVEL = 0.9
 _TAIL = (1 - LEVEL) / 2
 _CERTAIN = 1e-6  # probabilities nearer to 0 or 1 count as such
 _NEXT_TO_CERTAIN = 1.1 * _CERTAIN  # with room for rounding
-_ROWS, _COPIES = 512, 8  # validation rows at most; copies of each at most, with other things hidden
-_AT_ONCE = 512  # copies of all rows together, so that one program serves tables of any size
+_ROWS, _COPIES = 1024, 8  # validation rows at most; copies of each at most, with other things hidden
+_AT_ONCE = 1024  # copies of all rows together, so that one program serves tables of any size
 _DEVIATIONS = 1.645  # from the mean of a normal distribution to its 95% quantile
 _LEAST_SHARE = 0.2  # of the typical deviation, that counts as unexplained for every column
 _SLOPES = np.linspace(-0.6, 0.6, 25)
@@ -156,8 +156,7 @@ def _compare(
 ) -> tuple[Array, ...]:
     has, shown = table.available, table.available & ~hidden
     now = predictor(jnp.where(shown, table.x, 0.0), shown)
-    numbers = jnp.arange(len(table.y))
-    drawn = completions(restorer, jnp.where(shown, table.x, 0.0), shown, now, numbers)
+    drawn = joint_completions(jr.key(0), restorer, table.with_cells(table.x, shown), now)
     # Only what the row has is revealed: with it the truth is known.
     possible = for_each_draw(lambda x: predictor(jnp.where(has, x, 0.0), has), drawn, len(table.y))
     truth = _logit(predictor(table.x, has))

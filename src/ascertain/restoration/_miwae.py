@@ -242,6 +242,8 @@ def fit_restorer(
 
 def _map_rows(f: Callable[[Any], Array], inputs: Any, n_rows: int) -> Array:
     """Apply a function to rows, in blocks; the last block is padded, since another size is compiled anew."""
+    if n_rows == 1:  # as in consultations, many times over
+        return jax.vmap(f)(inputs)
     rows = padded_rows(n_rows, -(-n_rows // _ROWS_AT_ONCE) * _ROWS_AT_ONCE)
     padded = jax.tree.map(lambda leaf: leaf[rows], inputs)
     mapped: Array = jax.lax.map(f, padded, batch_size=_ROWS_AT_ONCE)
