@@ -197,9 +197,8 @@ def _factors(
     values = values / np.exp(slope * count)
     order = np.argsort(values)
     values, count, row = values[order], count[order], row[order]
-    most = np.quantile(
-        count, 0.98
-    )  # beyond it there is next to nothing to compare with, and the trend goes on
+    # Beyond it there is next to nothing to compare with, and the trend goes on.
+    most = np.quantile(count, 0.98)
     found = np.ones(1 + n_columns)
     for number in range(1, 1 + n_columns):
         distance = (count - min(np.log(number), most)) / _BANDWIDTH
