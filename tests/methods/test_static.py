@@ -173,3 +173,28 @@ def test_it_needs_the_predictor() -> None:
     table = Table([[0.0], [1.0]], [0, 1])
     with pytest.raises(InputError, match="predictor="):
         static.fit(jr.key(0), Problem([[1]], [1], 1, 2), table, table)
+
+
+class Additive(eqx.Module):
+    """The true probabilities of a rare class that four of many columns decide, given what is seen."""
+
+    weights: Array
+
+    def __call__(self, x: Array, observed: Array) -> Array:
+        # To integrate out what is not seen flattens the log-odds a little; the order of routes is the same.
+        one = jax.nn.sigmoid(jnp.where(observed, x, 0.0) @ self.weights - 4.0)
+        return jnp.stack([1 - one, one], axis=1)
+
+
+def test_where_a_class_is_rare_the_likelihood_still_tells_routes_apart() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6000, 30))
+    weights = np.zeros(30)
+    weights[[3, 11, 17, 28]] = [1.5, 1.3, 1.1, 0.9]
+    chance = 1 / (1 + np.exp(4.0 - x @ weights))
+    table = Table(x, (rng.random(6000) < chance).astype(int))  # about one in fifteen
+    problem = Problem(np.eye(30), np.ones(30), budget=3, n_classes=2)
+    chosen = Settings(routes=50, metric="likelihood")  # hardly any of 4,060 sets
+    fit = partial(static.fit, predictor=Additive(jnp.asarray(weights, jnp.float32)), settings=chosen)
+    policy = fit(jr.key(0), problem, table, table)
+    assert np.argsort(policy.rank)[:3].tolist() == [3, 11, 17]  # the best one first
