@@ -1,7 +1,7 @@
 """`AcquisitionClassifier`: a scikit-learn classifier that also says what to measure next."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from ascertain._core.checks import LARGEST_BUDGET, check_numbers, check_sample_weight
+from ascertain._core.checks import check_sample_weight
 from ascertain._core.clusters import instance_numbers
 from ascertain.decisions import check_decision_costs
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs, forbidden_actions
+from ascertain.estimator._answers import (
+    Question,
+    explanations,
+    recommendations,
+    recommended_sets,
+    simulated_steps,
+)
+from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences, unusable_columns
-from ascertain.estimator._outcomes import expected_outcomes, outcomes_text
-from ascertain.estimator._sets import BestSets, best_sets
 from ascertain.estimator._targets import class_numbers
 from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
 from ascertain.estimator._weights import weigh_classes
@@ -30,17 +35,11 @@ from ascertain.evaluation._auto import AUTO
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.evaluation._incomplete import evaluate_incomplete
 from ascertain.evaluation._policy_scores import check_score_names, policy_scores
-from ascertain.evaluation._rollouts import budget_episodes
 from ascertain.missingness._label_signs import LabelSign
-from ascertain.predictors._predictions import predictions
 from ascertain.problem import Table
 from ascertain.tables._columns import as_array, is_table
 from ascertain.tables._encoding import Encoding, as_columns, fit_encoding
 from ascertain.tables._usable import idle_columns
-
-_WITH_SETS = ("why", "prediction", "probability", "low", "high")  # of a recommendation
-
-_EXPLAINED = ("row", "action", "column", "result", "above", "up_to", "share", "prediction", "then")
 
 
 class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -294,47 +293,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """
         trained = self._advisor()
         prices_now = check_case_costs(trained.encoding, costs)
-        advisor = at_prices(trained, prices_now)
-        x, available = self._read(X)
-        amounts, budgets = _amounts("spent", spent, len(x)), _amounts("budget", budget, len(x))
-        acquired = advisor.acquired(available)
-        forbidden = np.broadcast_to(forbidden_actions(trained.encoding, forbid), acquired.shape)
-        advice = advisor.advise(x, available, amounts, forbidden, budgets)
-        stops, rows = advice.choice == 0, np.arange(len(x))
-        action = np.maximum(advice.choice - 1, 0)
-        names = np.array((*advisor.encoding.action_names, None), object)  # -1: none
-        left = ~(acquired | forbidden).all(axis=1)
-        why = np.where(advice.legal.any(axis=1), "policy", np.where(left, "budget", "nothing left"))
-        prices = advisor.problem.price_list.prices(acquired)
-        predicted = advisor.decide(advice.probabilities)
-        outcomes = expected_outcomes(advisor, advice)
-        shown = zip(outcomes, names[action], map(str, self.classes_[predicted]), strict=True)
-        texts = [outcomes_text(*each) for each in shown]
-        found = pd.DataFrame(
-            {
-                "action": _unless(stops, names[action]),
-                "cost": np.where(stops, 0.0, prices[rows, action]),
-                "score": np.where(stops, np.nan, advice.scores[rows, action]),
-                "why": _unless(~stops, why),
-                "prediction": self.classes_[predicted],
-                "probability": advice.probabilities[rows, predicted].astype(np.float64),
-                "low": advice.low[rows, predicted].astype(np.float64),
-                "high": advice.high[rows, predicted].astype(np.float64),
-                "right_at_end": np.where(stops, np.nan, advice.right_at_end[rows, action].astype(np.float64)),
-                "then": pd.Series(names[advice.then], dtype="object"),
-                "if_result": _unless(stops, np.array(texts, object)),
-            }
-        )
-        if batch is not None:
-            closed = forbidden | stops[:, None]
-            sets = best_sets(advisor, x, available, amounts, closed, batch, budgets)
-            found = _with_sets(found, sets, names)
-        notes = case_notes(trained, prices_now, 0.0 if budgets is None else budgets.max(initial=0.0))
+        asked = Question.about(at_prices(trained, prices_now), *self._read(X), spent, forbid, budget)
+        found = recommended_sets(asked, batch) if batch is not None else recommendations(asked)
+        notes = case_notes(trained, prices_now, asked.largest_budget)
         for note in notes:
             warnings.warn(note, UserWarning, stacklevel=2)
         if notes:
             found["note"] = " ".join(notes)
-        return found.set_axis(_index(X, len(x)), axis=0)
+        return found.set_axis(_index(X, len(found)), axis=0)
 
     def explain(
         self,
@@ -362,22 +328,10 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             each class. Of a panel they are those of the column that tells most about the prediction, or where
             no column does (None), one for each class that may be predicted.
         """
-        advisor = at_prices(self._advisor(), check_case_costs(self._advisor().encoding, costs))
-        x, available = self._read(X)
-        amounts, budgets = _amounts("spent", spent, len(x)), _amounts("budget", budget, len(x))
-        forbidden = forbidden_actions(advisor.encoding, forbid)
-        closed = np.broadcast_to(forbidden, (len(x), len(forbidden)))
-        advice = advisor.advise(x, available, amounts, closed, budgets)
-        names = advisor.encoding.action_names
-        records = []
-        for place, outcomes in enumerate(expected_outcomes(advisor, advice)):
-            for each in outcomes:
-                told = {"row": _index(X, len(x))[place], "action": names[advice.choice[place] - 1]}
-                chances = {f"probability of {name}": value for name, value in each.probabilities.items()}
-                records.append(told | {k: v for k, v in vars(each).items() if k != "probabilities"} | chances)
-        columns = [*_EXPLAINED, *(f"probability of {name}" for name in self.classes_)]
-        numbers = dict.fromkeys(("above", "up_to"), np.float64)
-        return pd.DataFrame(records, columns=columns).astype(numbers)
+        trained = self._advisor()
+        prices_now = check_case_costs(trained.encoding, costs)
+        asked = Question.about(at_prices(trained, prices_now), *self._read(X), spent, forbid, budget)
+        return explanations(asked, _index(X, len(asked.x)))
 
     def acquire(self, X: Any, budget: float | None = None) -> pd.DataFrame:  # noqa: N803
         """Simulate acquisition on rows whose values are known.
@@ -395,10 +349,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             For each row and step, from 0 (nothing acquired): `row` (its index), `step`, `action`, its
             `cost`, what is `spent`, the `prediction` and its `probability`.
         """
-        advisor = self._advisor()
         x, available = self._read(X)
-        index = _index(X, len(x))
-        return pd.DataFrame(_steps(advisor, self.classes_, x, available, index, self._budgets([budget])[0]))
+        return simulated_steps(self._advisor(), x, available, self._budgets([budget])[0], _index(X, len(x)))
 
     def evaluate(
         self,
@@ -668,61 +620,3 @@ def _setup_parameter(encoding: Encoding) -> dict[str, Any]:
 def _index(X: Any, n_rows: int) -> "pd.Index[Any]":  # noqa: N803
     """The index of a DataFrame, or row numbers."""
     return X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(n_rows)
-
-
-def _unless(condition: np.ndarray, values: np.ndarray) -> Any:
-    """The values, with None where the condition holds; as objects, since pandas would make it NaN."""
-    found = values.astype(object)
-    found[condition] = None
-    return pd.Series(found, dtype="object")
-
-
-def _with_sets(table: pd.DataFrame, sets: BestSets, names: np.ndarray) -> pd.DataFrame:
-    """Recommendations with a set of actions in the place of one."""
-    actions = [tuple(names[action] for action in chosen if action >= 0) for chosen in sets.actions]
-    columns = {
-        "actions": pd.Series(actions, dtype="object"),
-        "cost": sets.cost.astype(np.float64),
-        "right_after": sets.right.astype(np.float64),
-    }
-    return pd.DataFrame(columns | {name: table[name] for name in _WITH_SETS})
-
-
-def _amounts(what: str, given: Any, n_rows: int) -> np.ndarray | None:
-    """An amount for each row, from a number for all or a number for each."""
-    if given is None:
-        return None
-    amounts = check_numbers(what, given, ndim=np.ndim(given))
-    if amounts.shape not in ((), (n_rows,)):
-        raise InputError(f"{what} must be a number, or {n_rows} of them, one for each row")
-    if not ((amounts >= 0) & (amounts <= LARGEST_BUDGET)).all():
-        raise InputError(f"{what} must not be negative, infinite or NaN")
-    return np.broadcast_to(amounts, (n_rows,))
-
-
-def _steps(
-    advisor: Advisor, classes: np.ndarray, x: np.ndarray, available: np.ndarray, index: Any, budget: float
-) -> Iterator[dict[str, Any]]:
-    """Roll out the policy on each row; one record per step."""
-    rows = Table(x, np.zeros(len(x), int), available, n_classes=len(classes))
-    episodes = budget_episodes(advisor.policy, advisor.problem, rows, budget, protocol=advisor.protocol)
-    probabilities = np.asarray(predictions(advisor.predictor, advisor.problem, rows, episodes))
-    decided = advisor.decide(probabilities)
-    choices, spent = np.asarray(episodes.choices), np.asarray(episodes.spent, np.float64)
-    names, prices = advisor.encoding.action_names, advisor.problem.price_list
-    for row, label in enumerate(index):
-        acquired = np.zeros(len(names), bool)
-        for step in range(1 + int((choices[row] > 0).sum())):
-            action = choices[row, step - 1] - 1
-            cost = float(prices.prices(acquired)[action]) if step else 0.0
-            acquired[action] |= step > 0
-            predicted = decided[step, row]
-            yield {
-                "row": label,
-                "step": step,
-                "action": names[action] if step else None,
-                "cost": cost,
-                "spent": spent[row, step - 1] if step else 0.0,
-                "prediction": classes[predicted],
-                "probability": float(probabilities[step, row, predicted]),
-            }
