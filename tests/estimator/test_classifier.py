@@ -36,8 +36,8 @@ def fitted() -> AcquisitionClassifier:
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"effort": "low"},
-        pytest.param({"effort": "low", "restorer": "hotdeck"}, marks=pytest.mark.slow),
+        {"effort": "low", "method": "static", "restorer": "hotdeck"},
+        pytest.param({"effort": "low"}, marks=pytest.mark.slow),
         pytest.param({}, marks=pytest.mark.slow),
     ],
     ids=str,

@@ -40,12 +40,17 @@ SHORT["ensemble"] = ensemble.Settings(members=("nearest", "hotdeck"))
 SHORT["mixture"] = mixture.Settings(components=(1, 2), starts=1, wide_updates=2, updates=4)
 
 
-@pytest.mark.parametrize("name", restoration.names())
+def _some_slow(names: tuple[str, ...], slow: tuple[str, ...]) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+# Half a minute each. `pvae` is `pvae_noise` but for the noise; the others have tests of their own.
+@pytest.mark.parametrize("name", _some_slow(restoration.names(), ("pvae_noise", "miwae", "mixture")))
 def test_our_restorers_keep_their_promises(name: str) -> None:
     check_restorer(name, settings=SHORT.get(name))
 
 
-@pytest.mark.parametrize("name", missingness.names())
+@pytest.mark.parametrize("name", _some_slow(missingness.names(), ("mar", "mnar_logistic")))
 def test_our_mechanisms_keep_their_promises(name: str) -> None:
     check_mechanism(name)
 

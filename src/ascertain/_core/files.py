@@ -29,7 +29,8 @@ def replacing(path: Path) -> Iterator[Path]:
         finally:
             os.close(folder)
     except OSError as error:
-        if error.filename is None or error.filename == str(temporary):
+        by_system = error.errno is not None  # and not a failed download, which has words of its own
+        if by_system and error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
     finally:

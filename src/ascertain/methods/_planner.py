@@ -180,7 +180,8 @@ class Planner(Policy):
         # Under protocols that leave the budget to the policy, an unaffordable choice would end the episode.
         affordable = self.problem.affordable(view.acquired, spent)
         gain = self.values(self.networks, view, spent).gain
-        gain = jnp.where(self.overlap(view.x, view.acquired), gain, gain - _UNSUPPORTED)
+        seen = jnp.where(view.observed, view.x, 0.0)
+        gain = jnp.where(self.overlap(seen, view.acquired), gain, gain - _UNSUPPORTED)
         return jnp.where(affordable, self.unit * gain, LOWEST)
 
     def _inputs(self, view: "_View", spent: Float[Array, "*batch"]) -> Float[Array, "*batch inputs"]:

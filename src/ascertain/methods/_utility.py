@@ -17,7 +17,7 @@ class Utility(eqx.Module):
     Costs are divided by a unit, so that utilities of either kind are of a like size.
     """
 
-    costs: Float[Array, "classes classes"] | None
+    decision_costs: Float[Array, "classes classes"] | None
     unit: Float[Array, ""]
     floor: float = eqx.field(static=True)  # of the log probability
 
@@ -25,15 +25,15 @@ class Utility(eqx.Module):
         self, belief: Float[Array, "*batch classes"], y: Int[Array, "*batch"]
     ) -> Float[Array, "*batch"]:
         """The utility where the class is `y`."""
-        if self.costs is not None:
-            return -self.costs[y, decide(belief, self.costs)] / self.unit
+        if self.decision_costs is not None:
+            return -self.decision_costs[y, decide(belief, self.decision_costs)] / self.unit
         of_label = jnp.take_along_axis(belief, y[..., None], axis=-1)[..., 0]
         return jnp.maximum(jnp.log(of_label + _TINY), self.floor)
 
     def most_gain(self, belief: Float[Array, "*batch classes"]) -> Float[Array, "*batch"]:
         """How much to know the class would raise the utility: nothing can tell more than that."""
-        if self.costs is not None:
-            return _cost_of_ignorance(belief, self.costs) / self.unit
+        if self.decision_costs is not None:
+            return _cost_of_ignorance(belief, self.decision_costs) / self.unit
         return -jnp.sum(belief * jnp.log(belief + _TINY), axis=-1)
 
 
