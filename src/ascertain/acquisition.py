@@ -25,7 +25,17 @@ def legal_actions(
     acquired: Bool[Array, "*batch actions"],
     available: Bool[Array, "*batch actions"],
 ) -> Bool[Array, "*batch actions"]:
-    """Which actions may be taken: A_b(S, m) of section 3.2, or all that remain if the policy is blind."""
+    """Which actions may be taken: A_b(S, m) of section 3.2, or all that remain if the policy is blind.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from ascertain import PAPER, Problem
+    >>> problem = Problem(jnp.eye(3, dtype=bool), costs=[1, 1, 5], budget=4, n_classes=2)
+    >>> first_taken, all_there = jnp.array([True, False, False]), jnp.ones(3, bool)
+    >>> legal_actions(problem, PAPER, first_taken, all_there).tolist()  # the third one is too dear
+    [False, True, False]
+    """
     remaining = available & ~acquired
     if protocol.affordability == "blind":
         return remaining
@@ -35,7 +45,15 @@ def legal_actions(
 def choose(
     scores: Float[Array, "*batch choices"], legal: Bool[Array, "*batch actions"]
 ) -> Int[Array, "*batch"]:
-    """Take the best legal choice, the first one if several tie; stopping is always legal."""
+    """Take the best legal choice, the first one if several tie; stopping is always legal.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> scores = jnp.array([[-jnp.inf, 0.1, 0.7, 0.9]])  # of stopping, and of three actions
+    >>> choose(scores, legal=jnp.array([[True, True, False]])).tolist()  # the last one is not legal
+    [2]
+    """
     with_stop = jnp.concatenate([jnp.ones_like(legal[..., :1]), legal], axis=-1)
     # Legal actions score at least LOWEST, so that they beat the minus infinity of a method that never stops.
     lowest = jnp.where(legal, LOWEST, -jnp.inf)
@@ -44,7 +62,16 @@ def choose(
 
 
 class Episodes(NamedTuple):
-    """Rollouts: the choices made for each row, in order."""
+    """Rollouts: the choices made for each row, in order.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> choices, spent = jnp.array([[2, 1], [3, 0]]), jnp.array([[1.0, 2.0], [1.0, 1.0]])
+    >>> two_steps = Episodes(choices, spent, forced_stop=jnp.zeros(2, bool))
+    >>> two_steps.acquired(n_actions=3)[-1].tolist()  # what each row has in the end
+    [[True, True, False], [False, False, True]]
+    """
 
     choices: Int[Array, "instances steps"]  # 1 + the action taken; 0 once the episode is over
     spent: Float[Array, "instances steps"]  # after each step
@@ -88,6 +115,16 @@ def acquire(
         The number of steps; `problem.most_acquisitions()` is always enough.
     hard
         Whether the budget is enforced. If not, an episode ends when the policy stops or nothing remains.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import PAPER, Table, methods
+    >>> problem = Problem(jnp.eye(3, dtype=bool), costs=[1, 1, 1], budget=2, n_classes=2)
+    >>> table = Table(jnp.zeros((2, 3)), [0, 1])
+    >>> policy = methods.fit("sequential", jr.key(0), problem, table, table)
+    >>> acquire(jr.key(1), policy, problem, table, PAPER, n_steps=3).choices.tolist()  # 0: no budget left
+    [[1, 2, 0], [1, 2, 0]]
     """
     available = problem.readable(table.available)
     nothing = jnp.zeros_like(available)

@@ -14,6 +14,17 @@ class Policy(eqx.Module):
     """Scores stopping and every action; the caller takes the best legal one.
 
     A policy is a PyTree of its parameters, so it can be jitted, vmapped and saved.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> class LastFirst(Policy):
+    ...     def __call__(self, x, observed, acquired, available, *, key):
+    ...         scores = jnp.arange(1.0 + acquired.shape[1])
+    ...         return jnp.broadcast_to(scores[None], (len(x), len(scores)))
+    >>> nothing = jnp.zeros((1, 2), bool)
+    >>> LastFirst()(jnp.zeros((1, 2)), nothing, nothing, ~nothing, key=None).tolist()
+    [[0.0, 1.0, 2.0]]
     """
 
     @abc.abstractmethod

@@ -15,6 +15,7 @@ from sklearn.metrics import log_loss
 from ascertain._core.training import (
     Batch,
     Schedule,
+    Training,
     _batches,
     class_weights,
     cross_entropy,
@@ -311,3 +312,38 @@ def test_cross_entropy_stays_finite_where_softmax_underflows() -> None:
     logits = jnp.asarray([[1000.0, 0.0], [-1000.0, 0.0]])
     found = cross_entropy(logits, jnp.asarray([1, 1]), jnp.ones(2))
     np.testing.assert_allclose(found, [1000.0, 0.0])
+
+
+# In pieces.
+
+
+@pytest.mark.parametrize("patience", [None, 3])
+def test_training_in_pieces_arrives_at_the_same_model(patience: int | None) -> None:
+    """However it is cut, and also if it has stopped long before the last piece."""
+    rng = np.random.default_rng(0)
+    x, y = jnp.asarray(rng.normal(size=(30, 2))), jnp.asarray(rng.normal(size=30))
+    schedule = Schedule(batch_size=8, max_rounds=40, patience=patience, min_delta=0.01)
+
+    def training(key: PRNGKeyArray) -> Training[Array]:
+        def loss(model: Array, key: PRNGKeyArray, batch: Batch) -> Array:
+            del key
+            return jnp.sum(batch.weight * (x[batch.rows] @ model - y[batch.rows]) ** 2)
+
+        def validate(model: Array, key: PRNGKeyArray) -> Array:
+            del key
+            return jnp.mean((x @ model - y) ** 2)
+
+        return Training(key, jnp.ones(2), loss, validate, 30, schedule, learning_rate=0.05)
+
+    key = jr.key(0)
+    whole = jax.jit(lambda key: training(key).run())(key)
+    advance = jax.jit(lambda key, state, end: training(key).advance(state, end))
+    for ends in ([40], [1, 2, 3, 40, 40], [7, 40, 80]):
+        state = training(key).begin()
+        for end in ends:
+            state = advance(key, state, end)
+            assert int(state.round) <= end
+        assert bool(training(key).has_stopped(state))
+        np.testing.assert_array_equal(training(key).trained(state), whole)
+    if patience is not None:
+        assert int(state.round) < 40  # it stopped early

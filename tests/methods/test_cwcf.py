@@ -154,6 +154,7 @@ def test_it_learns_when_to_stop_and_what_all_choices_are_worth() -> None:
     np.testing.assert_array_equal(choices, expected)
 
 
+@pytest.mark.slow
 def test_it_plans_ahead_under_a_hard_budget() -> None:
     """The class is whether two bits differ, so that the first of them says nothing by itself."""
     table = Table(BITS, (BITS[:, 0] != BITS[:, 2]).astype(int), n_classes=2)

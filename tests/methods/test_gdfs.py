@@ -18,7 +18,6 @@ from ascertain.acquisition import choose
 from ascertain.methods import _gdfs as gdfs
 from ascertain.methods._gdfs import GDFS, GDFSNetworks, Settings, concrete
 
-from ..acquisition_cases import PROTOCOLS
 from .by_hand import (
     FAST,
     Adam,
@@ -151,7 +150,11 @@ class Run(NamedTuple):
     tape: Tape
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS, ids=lambda protocol: protocol.name)
+@pytest.fixture(
+    scope="module",
+    params=[PAPER, pytest.param(AFABENCH, marks=pytest.mark.slow)],
+    ids=lambda protocol: protocol.name,
+)
 def run(request: pytest.FixtureRequest) -> Run:
     own = filled(partial(MLP, (8, 8, 3)), 5)
     with taped(PROBLEM.n_actions) as tape:

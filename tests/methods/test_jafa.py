@@ -168,6 +168,7 @@ def test_only_the_variant_with_the_mask_sees_availability() -> None:
             np.testing.assert_array_equal(changed, expected)
 
 
+@pytest.mark.slow
 def test_what_is_not_observed_need_not_be_read() -> None:
     """Moving the observed features to the front changes neither the embedding nor its gradient."""
     keys = jr.split(jr.key(0), 4)
@@ -256,7 +257,11 @@ def fit_all(
 
 @pytest.mark.parametrize(
     ("state", "protocol", "cost_weight"),
-    [("s", PAPER, None), ("sm", AFABENCH, None), pytest.param("sm", PAPER, 0.1, marks=pytest.mark.slow)],
+    [
+        ("s", PAPER, None),
+        pytest.param("sm", AFABENCH, None, marks=pytest.mark.slow),
+        pytest.param("sm", PAPER, 0.1, marks=pytest.mark.slow),
+    ],
     ids=["s-paper", "sm-afabench", "sm-soft"],
 )
 def test_batches_of_learning_go_as_in_plain_numpy(

@@ -74,6 +74,7 @@ def cost_of(policy: Planner, known: dict[int, int], left: int) -> float:
     return sum(cost_of(policy, known | {best: value}, left - 1) for value in (0, 1))
 
 
+@pytest.mark.slow
 def test_it_buys_what_changes_the_decision() -> None:
     assert first_scores(fitted(with_costs=False), 1).argmax() == 0
     scores = first_scores(fitted(with_costs=True), 1)
@@ -85,6 +86,7 @@ def test_it_buys_what_changes_the_decision() -> None:
     assert scores[1] == pytest.approx(saved, abs=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 2])
 def test_its_plans_cost_hardly_more_than_the_best(budget: int) -> None:
     found = cost_of(fitted(with_costs=True).at(budget), {}, budget)

@@ -29,6 +29,10 @@ def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
     -------
     Path
         The folder in use.
+
+    Examples
+    --------
+    Call it once, before anything is computed, as `examples/cube_nm.py` does.
     """
     if folder is not None and not str(folder):
         raise InputError("the compilation cache needs a folder's name, got an empty one")

@@ -15,26 +15,46 @@ _LARGEST_WEIGHT = 10.0  # of a row, against the mean
 _UPDATES, _BATCH, _RATE, _PENALTY = 500, 512, 0.05, 1e-3
 _LEAST_SHARE = 0.1  # of the rows must have an action for plans to count on it ...
 _OF_MEDIAN = 0.5  # ... or this much of the share that rows have of the median action
+_LEAST_TOGETHER, _LEAST_ROWS = 0.05, 100  # of all rows must have it beside the acquired ones, if fewer do
+_REFERENCE = 256  # rows that tell how many have several actions
 _TINY = 1e-12
 
 
 class Overlap(eqx.Module):
-    """Where enough rows have an action beside the acquired ones, given what is known from the start."""
+    """Where enough rows have an action beside the acquired ones, given what is known from the start.
+
+    What is rarer than usual must be there, together with the acquired ones, in so many of all rows that the
+    value of the plan can be learned and checked.
+    """
 
     coefficients: Float[Array, "inputs actions"]  # of features, acquired actions, and the intercept
     least: Float[Array, ""]  # the least probability
+    usual: Float[Array, ""]  # the probability from which an action is not rare
+    reference: Bool[Array, "rows actions"]  # what some training rows have
+    least_together: Float[Array, ""]  # the least share of them that have all
 
     def __call__(
         self, x: Float[Array, "*batch features"], acquired: Bool[Array, "*batch actions"]
     ) -> Bool[Array, "*batch actions"]:
         """Whether a plan for a row may count on each action."""
-        return jax.nn.sigmoid(_design(x, acquired) @ self.coefficients) >= self.least
+        chance = jax.nn.sigmoid(_design(x, acquired) @ self.coefficients)
+        common = (chance >= self.usual) | (self._together(acquired) >= self.least_together)
+        return (chance >= self.least) & common
+
+    def _together(self, acquired: Bool[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+        """The share of rows that have all that is acquired, and each action."""
+        reference = self.reference.astype(jnp.float32)
+        lacks = acquired.astype(jnp.float32) @ (1 - reference).T
+        return (lacks == 0).astype(jnp.float32) @ reference / len(reference)
 
 
 def overlap_everywhere(problem: Problem) -> Overlap:
     """Plans may count on everything."""
-    n_inputs = problem.n_features + problem.n_actions + 1
-    return Overlap(jnp.zeros((n_inputs, problem.n_actions)), jnp.asarray(0.0))
+    n_inputs, n_actions = problem.n_features + problem.n_actions + 1, problem.n_actions
+    nothing = jnp.asarray(0.0)
+    return Overlap(
+        jnp.zeros((n_inputs, n_actions)), nothing, nothing, jnp.ones((1, n_actions), bool), nothing
+    )
 
 
 def fit_overlap(
@@ -48,11 +68,21 @@ def fit_overlap(
     subsets, fitting = jr.split(key)
     rate, uniform = jr.split(subsets)
     share = jr.uniform(rate, (len(table.y), 1))
-    acquired = available & (jr.uniform(uniform, available.shape) < share)
+    drawn = jr.uniform(uniform, available.shape) < share
+    acquired = available & drawn
     inputs = _design(_known(problem, table), acquired)
-    usual = jnp.median(jnp.mean(available.astype(jnp.float32), axis=0))
-    least = jnp.minimum(_LEAST_SHARE, _OF_MEDIAN * usual)
-    return Overlap(_regression(fitting, inputs, available, ~acquired), least)
+    usual = _OF_MEDIAN * jnp.median(jnp.mean(available.astype(jnp.float32), axis=0))
+    n_rows = len(table.y)
+    # With replacement, as nothing should have an entry for each of many rows.
+    some = jr.randint(jr.fold_in(key, 2), (_REFERENCE,), 0, n_rows)
+    return Overlap(
+        # Only what was not drawn: of what was drawn and not acquired, it is known that the row lacks it.
+        _regression(fitting, inputs, available, ~drawn),
+        jnp.minimum(_LEAST_SHARE, usual),
+        usual,
+        available[some],
+        jnp.asarray(max(_LEAST_TOGETHER, min(1.0, _LEAST_ROWS / n_rows))),
+    )
 
 
 def availability_weights(

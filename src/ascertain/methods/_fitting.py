@@ -1,12 +1,13 @@
 """Fitting any method by its name, with its inputs checked first."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
 from ascertain._core.compilation import compiled
+from ascertain._core.sharding import Shards, common_mesh, computing_on, on_one_device, whole
 from ascertain.acquisition import legal_actions
 from ascertain.errors import InputError
 from ascertain.methods._registry import State, get
@@ -20,8 +21,8 @@ def fit(
     name: str,
     key: PRNGKeyArray,
     problem: Problem,
-    train: Table,
-    valid: Table,
+    train: Table | Shards[Table],
+    valid: Table | Shards[Table],
     *,
     predictor: Predictor | None = None,
     pretrained: Any = None,
@@ -40,7 +41,8 @@ def fit(
     problem
         Actions, costs and the budget.
     train, valid
-        Treated data: complete, restricted (with holes) or restored.
+        Treated data: complete, restricted (with holes) or restored. The rows of one or both may be split
+        over devices (`ascertain.tables.shard`), for methods that can learn from such rows.
     predictor
         The fixed predictor; AACO and the static route need it.
     pretrained
@@ -68,31 +70,46 @@ def fit(
     """
     method = get(name)
     method.check_state(state)
-    problem.check(train)
-    problem.check(valid)
-    _check_any_legal(problem, train, protocol)
+    mesh = common_mesh(train, valid)
+    if mesh is not None:
+        method.check_splits_rows()
+    for table in (train, valid):
+        problem.check(table.padded if isinstance(table, Shards) else table)
     if settings is None:
         settings = method.settings()
-    fitted: Policy = compiled(method.fit)(
-        key,
-        problem.without_names(),
-        train,
-        valid,
-        predictor=predictor,
-        pretrained=pretrained,
-        settings=method.completed(settings, problem, protocol),
-        state=state,
-        protocol=protocol,
-    )
-    return fitted
+    choices: dict[str, Any] = {
+        "predictor": predictor,
+        "pretrained": pretrained,
+        "settings": method.completed(settings, problem, protocol),
+        "state": state,
+        "protocol": protocol,
+    }
+    plain = problem.without_names()
+    _check_any_legal(plain, train, protocol)
+    if mesh is None:
+        fitted: Policy = compiled(method.fit)(key, plain, train, valid, **choices)
+        return fitted
+    with computing_on(mesh):
+        split: Policy = compiled(_fit_split)(method.fit, key, plain, train, valid, **choices)
+    return on_one_device(split)
 
 
-def _check_any_legal(problem: Problem, table: Table, protocol: Protocol) -> None:
+def _fit_split(
+    fit: Callable[..., Policy], key: PRNGKeyArray, problem: Problem, train: Any, valid: Any, **choices: Any
+) -> Policy:
+    """Fit to rows that are split over devices; the padding of their shares is dropped in the program."""
+    return fit(key, problem, whole(train), whole(valid), **choices)
+
+
+def _check_any_legal(problem: Problem, table: Table | Shards[Table], protocol: Protocol) -> None:
     """Raise where no training row supports any first acquisition."""
-    available = problem.readable(table.available)
-    legal = legal_actions(problem, protocol, jnp.zeros_like(available), available)
-    if not bool(np.asarray(legal).any()):
+    if not bool(compiled(_any_legal)(problem, table, protocol)):
         raise InputError(
             "no training row supports any acquisition that the budget can pay: every row lacks some feature "
             "of each affordable action; restore the table, or raise the budget"
         )
+
+
+def _any_legal(problem: Problem, table: Table | Shards[Table], protocol: Protocol) -> Bool[Array, ""]:
+    available = problem.readable(whole(table).available)
+    return jnp.any(legal_actions(problem, protocol, jnp.zeros_like(available), available))

@@ -125,6 +125,7 @@ class _State(NamedTuple):
     pretraining_costs={"gpu": Cost(0.0, 0.0, 8), "cpu": Cost(0.0, 1.0, 6)},
     pretrain=pretrain_predictor,
     adopts=adopt_predictor,
+    splits_rows=True,
 )
 def fit(
     key: PRNGKeyArray,

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort
 from ascertain._core.hashing import shuffled
 from ascertain._core.networks import MLP, dropout_masks
+from ascertain._core.row_draws import are_many, batch_rows
 from ascertain._core.settings import Amount, Count, CountOrZero, Positive, ShareBelowOne, Sizes
 from ascertain._core.training import class_weights, cross_entropy, some_completion
 from ascertain.methods._pretraining import mask_inputs, random_rate, random_subset
@@ -192,12 +193,19 @@ def epoch(key: PRNGKeyArray, carry: Any, step: Step, table: Table, batch_size: i
     n_batches = n_rows // size
     ordering, stepping = jr.split(key)
     seed = jr.bits(ordering, (), jnp.uint32)
-    rows = shuffled(seed, jnp.arange(n_batches * size), jnp.asarray(n_rows)).reshape(n_batches, size)
-    rows = some_completion(ordering, rows, n_rows, table.completions)
 
     def one(carry: Any, batch: tuple[PRNGKeyArray, Array]) -> tuple[Any, None]:
         return step(carry, *batch), None
 
+    def one_of_many(carry: Any, batch: tuple[PRNGKeyArray, Array]) -> tuple[Any, None]:
+        key, number = batch
+        rows, _ = batch_rows(seed, number, size, n_rows)
+        return step(carry, key, some_completion(key, rows, n_rows, table.completions)), None
+
+    if are_many(n_rows):
+        return jax.lax.scan(one_of_many, carry, (jr.split(stepping, n_batches), jnp.arange(n_batches)))[0]
+    rows = shuffled(seed, jnp.arange(n_batches * size), jnp.asarray(n_rows)).reshape(n_batches, size)
+    rows = some_completion(ordering, rows, n_rows, table.completions)
     return jax.lax.scan(one, carry, (jr.split(stepping, n_batches), rows))[0]
 
 

@@ -26,10 +26,12 @@ from ascertain._core.compilation import replicated
 from ascertain._core.effort import Effort
 from ascertain._core.hashing import mix
 from ascertain._core.networks import LOWEST, MLP, dropout_masks
+from ascertain._core.row_draws import BlockedRows, WeightedRows, weighted_rows
 from ascertain._core.settings import Amount, AtLeastTwo, Count, Finite, Positive, Share, ShareBelowOne, Sizes
 from ascertain._core.training import Batch, Schedule, cross_entropy, train
 from ascertain.acquisition import acquire
 from ascertain.decisions import decide
+from ascertain.errors import InputError
 from ascertain.methods._availability import Overlap, availability_weights, fit_overlap, overlap_everywhere
 from ascertain.methods._dqn import explore, polyak
 from ascertain.methods._pretraining import mask_inputs
@@ -75,6 +77,7 @@ class Settings:
     predictor: Schedule = _PREDICTOR
     direct: bool = False  # holes give no target, in place of making actions illegal
     steps: Count | None = None  # the most acquisitions of an episode; by default what the budget pays for
+    money: Positive | None = None  # what a unit of cost must save for it to be spent; None: spend the budget
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in the number of steps."""
@@ -112,6 +115,7 @@ class Planner(Policy):
     overlap: Overlap  # what plans may count on
     state: State = eqx.field(static=True)
     may_stop: bool = eqx.field(static=True)
+    net: bool = eqx.field(static=True)  # whether gains are less what is spent on them, as it was trained
 
     def __call__(
         self,
@@ -125,13 +129,15 @@ class Planner(Policy):
         """Score by the expected gain; where money has a price, less the price of the best budget for it."""
         del key
         view = _View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
-        if not self.may_stop:
-            gain = self._affordable_gain(view, self.problem.total_cost(acquired))
-            return jnp.concatenate([jnp.full_like(gain[:, :1], -jnp.inf), gain], axis=1)
+        spent = self.problem.total_cost(acquired)
+        if self.net or not self.may_stop:
+            gain = self._affordable_gain(view, spent)
+            return jnp.concatenate([jnp.full_like(gain[:, :1], 0.0 if self.net else -jnp.inf), gain], axis=1)
+        left = self.problem.budget - spent
 
         def after_paying(level: Float[Array, ""]) -> Float[Array, "instances actions"]:
-            spent = jnp.broadcast_to(self.problem.budget - level, x.shape[:1])
-            return self._affordable_gain(view, spent) - self.money * level
+            paid = jnp.clip(left, 0.0, level)
+            return self._affordable_gain(view, self.problem.budget - paid) - self.money * paid[:, None]
 
         levels = self.longest * jnp.arange(1, _LEVELS + 1) / _LEVELS
         net_gain = jnp.max(jax.lax.map(after_paying, levels), axis=0)
@@ -144,8 +150,11 @@ class Planner(Policy):
     def stopping_at(self, threshold: float) -> "Planner":
         """The policy for soft budgets: a unit of cost must raise the log probability by this much.
 
-        Where decisions have costs, it must lower these by this much.
+        Where decisions have costs, it must lower these by this much. Plans then count on spending one of a
+        few amounts; a planner that is fitted with `money` plans for what it will spend.
         """
+        if self.net:
+            raise InputError("this planner stops at the price of money that it was fitted with")
         return replace(self, money=jnp.asarray(threshold, jnp.float32), may_stop=True)
 
     def outlook(
@@ -155,7 +164,12 @@ class Planner(Policy):
         acquired: Bool[Array, "instances actions"],
         available: Bool[Array, "instances actions"],
     ) -> Float[Array, "instances actions"]:
-        """The probability that the prediction is right once the budget is spent, after each action now."""
+        """The probability that the prediction is right once the budget is spent, after each action now.
+
+        NaN for a policy that may stop before.
+        """
+        if self.may_stop:  # the budget will not be spent
+            return jnp.full(acquired.shape, jnp.nan)
         view = _View(x, observed, acquired, available & ~acquired, self.belief(x, observed))
         logit = self.values(self.networks, view, self.problem.total_cost(acquired)).right
         slope, shift = self.slope_and_shift
@@ -301,10 +315,12 @@ def _fit_predictor(
     kind="terminal",
     family="plans ahead",
     use_when="The first choice for any table: finds measurements that are worth it for what they lead to.",
-    stops="at a price of a unit of cost that you give (thresholds=)",
+    stops="at a price of a unit of cost that you give (thresholds=, or money in its settings)",
+    weighs_prices=True,
     pretrain=pretrain,
     states=("s", "sm"),
     learns_directly=True,
+    splits_rows=True,
 )
 def fit(
     key: PRNGKeyArray,
@@ -343,7 +359,8 @@ def fit(
         if settings.direct
         else overlap_everywhere(problem),
         state,
-        False,
+        settings.money is not None,
+        settings.money is not None,
     )
     planning = _Planning(training, policy, train, valid, settings)
     best = planning.run(training)
@@ -358,8 +375,8 @@ class _Planning(eqx.Module):
     train: Table
     valid: Table
     available: Bool[Array, "rows actions"]
-    weights: Float[Array, "rows actions"]  # of a row's targets
-    up_to_row: Float[Array, "folds rows"]  # summed weights of a fold's rows, to draw one
+    weights: Float[Array, "rows actions"] | None  # of a row's targets; None: all the same
+    rows: WeightedRows | BlockedRows  # to draw one of a fold
     utility: Utility
     settings: Settings = eqx.field(static=True)
 
@@ -369,13 +386,12 @@ class _Planning(eqx.Module):
         self.utility = Utility(problem.decision_costs, policy.unit, settings.floor)
         self.valid = valid.take(jnp.arange(min(len(valid.y), settings.max_rows)))
         self.available = problem.readable(train.available)
-        self.weights = jnp.ones(self.available.shape)
+        self.weights = None
         if settings.direct:
             self.weights = availability_weights(key, problem, train, self.available)
         # As in the predictors' losses.
-        of_row = utility_class_weights(problem, train.y)[train.y]
-        own = row_folds(train, settings.folds)[None] == jnp.arange(settings.folds)[:, None]
-        self.up_to_row = jnp.cumsum(jnp.where(own, of_row[None], 0.0), axis=1)
+        weights = utility_class_weights(problem, train.y)
+        self.rows = weighted_rows(row_folds(train, settings.folds), train.y, weights, settings.folds)
 
     @property
     def n_steps(self) -> int:
@@ -429,7 +445,7 @@ class _Planning(eqx.Module):
         now = self._view(predictor, slots.row, slots.acquired)
         legal = self._legal(slots)
         after, targets = self._look_ahead(predictor, progress.average, slots, now)
-        weight = jnp.where(legal, self.weights[slots.row], 0.0)
+        weight = jnp.where(legal, 1.0 if self.weights is None else self.weights[slots.row], 0.0)
         weight = weight / jnp.maximum(weight.sum(), _TINY)
 
         def loss(networks: tuple[MLP, ...]) -> tuple[Float[Array, ""], Float[Array, "slots actions"]]:
@@ -469,11 +485,14 @@ class _Planning(eqx.Module):
         problem = self.policy.problem
         row = jnp.broadcast_to(slots.row[:, None], now.acquired.shape)
         acquired = now.acquired[:, None] | jnp.eye(problem.n_actions, dtype=bool)[None]
-        after = _Slots(row, acquired, slots.spent[:, None] + problem.prices(now.acquired))
+        prices = problem.prices(now.acquired)
+        after = _Slots(row, acquired, slots.spent[:, None] + prices)
         view = self._view(predictor, row, acquired)
         y = self.train.y[row]
         before = self.utility(now.belief, self.train.y[slots.row])[:, None]
         rise = self.utility(view.belief, y) - before
+        if self.settings.money is not None:
+            rise = rise - self.settings.money / self.policy.unit * prices
         is_right = (decide(view.belief, problem.decision_costs) == y).astype(rise.dtype)
         # The planner may hope for actions that this row lacks, if it is to learn from holes directly.
         legal = self._legal(after)
@@ -486,10 +505,11 @@ class _Planning(eqx.Module):
         for own, other in zip(values, [*values[1:], values[0]], strict=True):
             best = jnp.argmax(jnp.where(legal, own.gain, LOWEST), axis=-1)[..., None]
             gain, right = (jnp.take_along_axis(each, best, axis=-1)[..., 0] for each in other)
+            follows = goes_on & (gain > 0) if self.policy.net else goes_on
             # Nothing can tell more about the class than is uncertain.
             gain = jnp.minimum(gain, self.utility.most_gain(view.belief))
-            right = jnp.where(goes_on, jax.nn.sigmoid(right), is_right)
-            targets.append(_Values(rise + jnp.where(goes_on, gain, 0.0), right))
+            right = jnp.where(follows, jax.nn.sigmoid(right), is_right)
+            targets.append(_Values(rise + jnp.where(follows, gain, 0.0), right))
         return after, targets
 
     def _view(
@@ -517,9 +537,7 @@ class _Planning(eqx.Module):
         """New episodes: half of them with the whole budget, half with some actions already acquired."""
         n, problem = self.settings.slots, self.policy.problem
         choosing, halving, paying, sharing, acquiring = jr.split(key, 5)
-        up_to_row = self.up_to_row[fold]
-        row = jnp.searchsorted(up_to_row, jr.uniform(choosing, (n,)) * up_to_row[-1], side="right")
-        row = jnp.minimum(row, len(up_to_row) - 1)
+        row = self.rows.draw(choosing, fold, n)
         whole, some = jr.uniform(halving, (2, n)) < 0.5
         spent = jnp.where(whole, 0.0, jr.uniform(paying, (n,)) * problem.budget)
         share = jnp.where(some, jr.uniform(sharing, (n,)), 0.0)
@@ -537,7 +555,10 @@ class _Planning(eqx.Module):
             episodes = acquire(jr.key(0), limited, limited.problem, self.valid, PAPER, self.n_steps)
             acquired = episodes.acquired(policy.problem.n_actions)[-1]
             belief = policy.belief(self.valid.x, policy.problem.observed(acquired))
-            return jnp.sum(weight * self.utility(belief, self.valid.y))
+            utility = self.utility(belief, self.valid.y)
+            if self.settings.money is not None:
+                utility = utility - self.settings.money / policy.unit * policy.problem.total_cost(acquired)
+            return jnp.sum(weight * utility)
 
         return jnp.mean(jax.lax.map(at_share, jnp.array(_BUDGET_SHARES)))
 

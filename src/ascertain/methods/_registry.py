@@ -59,8 +59,21 @@ class Method(Part):
         Whether the fitted policy holds the training rows themselves.
     learns_directly
         Whether it can learn from holes directly, without restoration: its settings have a field `direct`.
+    weighs_prices
+        Whether it can stop where a measurement costs more than it saves: its settings have a field `money`,
+        what a unit of its price must save of what decisions cost.
+    splits_rows
+        Whether it can learn from rows that are split over devices (`ascertain.tables.shard`): no device ever
+        holds all of them.
     costs, pretraining_costs
         Time and memory on a GPU (`gpu`) and on processor cores (`cpu`), for `ascertain study plan`.
+
+    Examples
+    --------
+    >>> from ascertain import methods
+    >>> planner = methods.get("planner")
+    >>> planner.states
+    ('s', 'sm')
     """
 
     kind: Kind = "other"
@@ -74,6 +87,8 @@ class Method(Part):
     states: tuple[State, ...] = ("s",)
     keeps_rows: bool = False
     learns_directly: bool = False
+    weighs_prices: bool = False
+    splits_rows: bool = False
     costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
     pretraining_costs: Mapping[str, Cost] = field(default_factory=dict, hash=False)
 
@@ -87,6 +102,14 @@ class Method(Part):
             known = " and ".join(repr(each) for each in self.states)
             raise InputError(f"{self.name} has the state variant {known}, not {state!r}")
 
+    def check_splits_rows(self) -> None:
+        """Raise unless the method can learn from rows that are split over devices."""
+        if not self.splits_rows:
+            able = ", ".join(name for name in names() if get(name).splits_rows)
+            raise InputError(
+                f"{self.name} cannot learn from rows that are split over devices; use {able}, or a Table"
+            )
+
     def treating(self, settings: Any, treatment: str) -> Any:
         """The settings for a treatment of incomplete training data; raises where the method has none."""
         if treatment != "direct":
@@ -98,6 +121,15 @@ class Method(Part):
                 f"train it on 'restricted' or 'restored' data, or use {able}"
             )
         return replace(settings, direct=True)
+
+    def stopping_early(self, settings: Any) -> Any:
+        """The settings to stop where a measurement costs more than it saves; raises where it cannot."""
+        if not self.weighs_prices:
+            able = ", ".join(name for name in names() if get(name).weighs_prices)
+            raise InputError(
+                f"{self.name} spends the budget, whatever a measurement is worth; to stop early, use {able}"
+            )
+        return replace(settings, money=1.0)
 
     def completed(self, settings: Any, problem: Problem, protocol: Protocol) -> Any:
         """The settings after their own method `completed(problem, protocol)`, if they have one.
@@ -141,5 +173,9 @@ def register(name: str, *, summary: str, label: str | None = None, **more: Any) 
 
     See `Method` for the other arguments. An installed package makes its methods known by an entry point in
     the group `ascertain.methods` that names the module with the decorated function.
+
+    Examples
+    --------
+    `examples/own_method.py` registers a method, checks it and compares it with others.
     """
     return _METHODS.register(name, summary=summary, label=label, **more)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from ascertain._core.clusters import instance_numbers
-from ascertain._core.frames import as_pandas
+from ascertain._core.frames import as_pandas, value_name
 from ascertain.errors import InputError, did_you_mean
 from ascertain.tables._columns import MOSTLY, number_classes
 from ascertain.tables._encoding import Encoding, fit_encoding
@@ -42,6 +42,9 @@ class UserTable:
     first_row: int = 0  # what the table's first row is called: 2 in a file, as in a spreadsheet
     instances: Int[np.ndarray, " rows"] | None = None  # which rows belong together, as numbers from 0
     rows_of: str | None = None  # the column that said so
+    weights: Float[np.ndarray, " rows"] | None = None  # how much each row counts; None: all the same
+    weighted_by: str | None = None  # the column that said so
+    weightless: int = 0  # rows that were dropped since their weight is 0
 
 
 def read_user_table(
@@ -53,6 +56,7 @@ def read_user_table(
     encoding: str | None = None,
     sheet: str | None = None,
     rows_of: str | None = None,
+    weights: str | None = None,
 ) -> UserTable:
     """Read a table and take its target out; rows without one are dropped and counted.
 
@@ -70,10 +74,49 @@ def read_user_table(
         As for `ascertain.tables._files.read_text`.
     rows_of
         The column that says which rows belong together, such as that of the patient. It is taken out.
+    weights
+        The column that says how much each row counts, such as the weights of a survey. It is taken out, and
+        rows of weight 0 are dropped.
     """
     frame = read_frame(path, separator=separator, markers=markers, encoding=encoding, sheet=sheet)
     table = replace(take_target(frame, target, path.name), first_row=2)
+    if rows_of == weights is not None:
+        raise InputError(f"the column {rows_of!r} cannot be both --rows-of and --weights")
+    if weights is not None:
+        table = take_weights(table, weights)
     return table if rows_of is None else take_instances(table, rows_of)
+
+
+def take_weights(table: UserTable, name: str) -> UserTable:
+    """Take the column out that says how much each row counts; rows of weight 0 are dropped."""
+    if name not in table.columns:
+        hint = did_you_mean(name, table.columns.columns)
+        raise InputError(f"{table.name} has no column {name!r} to say how much rows count; {hint}")
+    columns = table.columns.drop(columns=name)
+    if columns.columns.empty:
+        raise InputError(f"{table.name} has no column besides {table.target!r} and {name!r}")
+    held = table.columns[name]
+    weights = pd.to_numeric(held, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    for place in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[:1]:
+        cell = held.iloc[place]
+        found = "is empty" if pd.isna(cell) else f"holds {value_name(cell)!r}"
+        raise InputError(
+            f"the column {name!r} (--weights) {found} in row {table.columns.index[place] + table.first_row}; "
+            "weights are numbers from 0 on, for every row with a class"
+        )
+    kept = np.flatnonzero(weights)
+    for label, each in enumerate(table.classes):
+        if not (table.y[kept] == label).any():
+            raise InputError(f"the column {name!r} (--weights) is 0 in all rows of the class {each!r}")
+    return replace(
+        table,
+        columns=columns.iloc[kept],
+        y=table.y[kept],
+        weights=weights[kept],
+        weighted_by=name,
+        weightless=len(weights) - len(kept),
+        instances=None if table.instances is None else table.instances[kept],
+    )
 
 
 def take_instances(table: UserTable, rows_of: str) -> UserTable:

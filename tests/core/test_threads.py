@@ -1,0 +1,53 @@
+"""Threads that take turns."""
+
+import threading
+import time
+
+from ascertain._core.threads import Turns
+
+
+def test_turns_come_in_the_order_of_asking() -> None:
+    turns, order = Turns(), list[str]()
+
+    def ask(name: str) -> None:
+        with turns:
+            order.append(name)
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in "abcde"]
+    with turns:
+        for place, thread in enumerate(threads, 2):
+            thread.start()
+            while len(turns._asking) < place:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order == list("abcde")
+
+
+def test_who_asks_again_at_once_has_to_wait_for_others() -> None:
+    turns, order = Turns(), list[str]()
+
+    def ask() -> None:
+        with turns:
+            order.append("other")
+
+    other = threading.Thread(target=ask)
+    with turns:
+        other.start()
+        while len(turns._asking) < 2:
+            time.sleep(0.001)
+    with turns:
+        order.append("again")
+    other.join()
+    assert order == ["other", "again"]
+
+
+def test_an_error_ends_a_turn() -> None:
+    turns = Turns()
+    try:
+        with turns:
+            raise ValueError
+    except ValueError:
+        pass
+    with turns:
+        pass
