@@ -157,3 +157,24 @@ def test_physionet_is_diagnosed(
     # Rates are recorded for those who breathe by themselves.
     assert content["support"]["pairs_apart"] == [["RespRate", "MechVent"]]
     assert not (table["RespRate"].notna() & table["MechVent"].notna()).any()
+
+
+def test_shares_and_scores_are_of_weighted_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    old = rng.random(600) < 0.5
+    table = pd.DataFrame(rng.normal(size=(600, 2)), columns=["scan", "blood"])
+    table["sick"] = np.where(table["scan"] + rng.normal(size=600) > 0, "yes", "no")
+    table["scan"] = table["scan"].mask(old & (rng.random(600) < 0.8))  # hardly measured in the old
+    path = tmp_path / "survey.csv"
+    table.assign(w=np.where(old, 9.0, 1.0)).to_csv(path, index=False)
+    given = [str(path), "--target", "sick", "--budget", "1", "--json"]
+    assert run(monkeypatch, "diagnose", *given, "--weights", "w") == 0
+    weighted = json.loads(capsys.readouterr().out)
+    share = float(np.average(table["scan"].isna(), weights=np.where(old, 9.0, 1.0)))
+    assert weighted["holes"]["missing"]["scan"] == pytest.approx(share)
+    assert weighted["holes"]["missing"].keys() == {"scan", "blood"}
+    assert (weighted["table"]["rows"], weighted["table"]["weighted_by"]) == (600, "w")
+    assert weighted["table"]["effective_rows"] == pytest.approx(600 / 2 * 100 / 82, rel=0.1)
+    assert weighted["routes"]["best"] == ["scan"]

@@ -217,3 +217,23 @@ def test_rows_that_belong_together_count_less(
         widths[file, *more] = found["high"] - found["low"]
     assert widths["copies", "--rows-of", "case"] == pytest.approx(widths["once",], rel=0.05)
     assert widths["copies",] == pytest.approx(widths["once",] / 2, rel=0.1)
+
+
+def test_rows_count_by_their_weights(
+    model: Path, final: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    weights = np.random.default_rng(0).uniform(0.2, 3.0, 160)
+    weights[0] = 0.0
+    file = tmp_path / "survey.csv"
+    others().assign(w=weights).to_csv(file, index=False)
+    content = evaluated(monkeypatch, capsys, str(model), str(file), "--budgets", "6", "--weights", "w")
+    assert content["rows"] == 159
+    assert content["notes"] == [
+        "Ignored, since the model does not know it: 'ward'.",
+        "1 rows of weight 0 in 'w' were left out.",
+    ]
+    (found,) = (
+        each for each in content["scores"] if (each["metric"], each["estimator"]) == ("auroc", "restricted")
+    )
+    expected = roc_auc_score(others()["sick"] == "yes", final["sick"], sample_weight=weights)
+    assert found["estimate"] == pytest.approx(expected, abs=1e-4)

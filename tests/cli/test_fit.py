@@ -1,9 +1,11 @@
 """The command `fit`."""
 
 import html
+import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ascertain import AcquisitionClassifier
@@ -61,6 +63,61 @@ def test_a_model_and_its_report_are_written(
     assert "By pain, budget 6" in shown
     (out / "notes.txt").write_text("mine")
     check_folder(out, force=False)  # a model may be replaced, whatever else is there
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_that_is_found_can_be_had_as_json(
+    weighted: bool,
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file, more = table, []
+    if weighted:  # the old count three times, and one row not at all
+        rows = patients()
+        rows["weight"] = np.where(rows["age"] > 60, 3.0, 1.0)
+        rows.loc[0, "weight"] = 0.0
+        file, more = table.with_name("weighted.csv"), ["--weights", "weight"]
+        rows.to_csv(file, index=False)
+    out = tmp_path / "model"
+    assert run(monkeypatch, "fit", *arguments(file, out), *QUICK, *more, "--json") == 0
+    shown, told = capsys.readouterr()
+    found = json.loads(shown)
+    assert (found["target"], found["classes"], found["budget"]) == ("sick", ["no", "yes"], 6.0)
+    assert sum(found["rows"].values()) == 240 - weighted
+    (policy,) = found["policies"]
+    assert (policy["method"], policy["chosen"], policy["name"]) == ("static", True, found["chosen"])
+    (auroc,) = (
+        each
+        for each in policy["scores"]
+        if (each["budget"], each["estimator"], each["metric"]) == (6.0, found["estimator"], "auroc")
+    )
+    assert 0.5 < auroc["low"] < auroc["estimate"] < auroc["high"] < 1
+    assert (auroc["effective_rows"] < auroc["n_rows"] - 1) == weighted
+    assert ("1 rows are left out: their weight in 'weight' is 0" in " ".join(told.split())) == weighted
+    assert ("Rows count by" in (out / "card.md").read_text()) == weighted
+    assert "weight" not in AcquisitionClassifier.load(out).feature_names_in_
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--stop-early"], "--stop-early weighs prices against what wrong decisions cost"),
+        (["--weights", "wieght"], "no column 'wieght' to say how much rows count"),
+        (["--weights", "pain"], "(--weights) holds 'strong' in row 2"),
+    ],
+)
+def test_mistakes_about_weights_and_stopping_are_found_first(
+    more: list[str],
+    message: str,
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), *more) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def _check_page(page: str, table: Path) -> None:

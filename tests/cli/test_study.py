@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.test_app import run
-from tests.study.studies import compile_fast, write_tiny
+from tests.study.studies import write_tiny
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,6 @@ def finished_by_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study that the command line has run."""
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
-        compile_fast(patch)
         arguments = (
             "study",
             "run",
@@ -42,6 +41,36 @@ def test_status_counts_cells(
     shown = capsys.readouterr().out
     assert "tiny: 12 of 12 cells" in shown
     assert "12 cells were computed on cpu at width 1" in shown
+
+
+def test_timeline_says_what_the_device_did(
+    finished_by_command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(monkeypatch, "study", "timeline", str(finished_by_command)) == 0
+    shown = capsys.readouterr().out
+    for words in ("busy", "waits for programs", "idle", "fit random", "mask mcar"):
+        assert words in shown
+    assert run(monkeypatch, "study", "timeline", str(finished_by_command / "figures")) == 2
+
+
+@pytest.mark.slow
+def test_two_processes_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On processor cores, with a folder that looks as if the multi-process service were running."""
+    (tmp_path / "control").touch()
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    arguments = (
+        "study",
+        "run",
+        str(write_tiny(tmp_path)),
+        "--out",
+        str(tmp_path / "out"),
+        "--processes",
+        "2",
+    )
+    assert run(monkeypatch, *arguments) == 0
+    assert pd.read_parquet(tmp_path / "out" / "results.parquet")["cell"].nunique() == 24
+    assert len(list((tmp_path / "out" / "timelines").glob("*.json"))) >= 1
 
 
 def test_figures_and_report_are_written(
@@ -88,6 +117,8 @@ def test_list_names_what_comes_along(
         (("study", "run", "quick", "--engine", "dusk"), "dusk"),
         (("study", "run", "quick", "--address", "tcp://127.0.0.1:1"), "--engine dask"),
         (("study", "run", "quick", "--datasets", "cubee"), "did you mean"),
+        (("study", "run", "quick", "--processes", "2"), "nvidia-cuda-mps-control -d"),
+        (("study", "run", "quick", "--processes", "2", "--engine", "dask"), "--engine local"),
         (("study", "status", "."), "no study.toml"),
         (("report", "."), "results.parquet"),
     ],

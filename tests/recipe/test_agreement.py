@@ -65,3 +65,17 @@ def test_it_can_be_scored_on_test_rows(results: pd.DataFrame, tmp_path: Path) ->
     pd.testing.assert_frame_equal(trained, cell[list(trained.columns)], check_exact=True)
     valid = results[results["treatment"] == "complete"]
     assert not trained["log_loss"].equals(valid["log_loss"].reset_index(drop=True))
+
+
+def test_both_kinds_of_rows_are_scored_as_each_alone(tmp_path: Path) -> None:
+    """A baseline that ignores the rows' values acquires the same in either, so scores are equal."""
+    usual = STUDY.model_copy(update={"methods": ("sequential",), "treatments": ("complete",)})
+    found = {}
+    for scored in ("valid", "test", "both"):
+        study = usual.model_copy(update={"scored": scored})
+        run_study(study, tmp_path / scored, runner=LocalRunner(width=1))
+        found[scored] = pd.read_parquet(tmp_path / scored / "results.parquet")
+    shared = [name for name in found["valid"] if name not in ("cell", "scored")]
+    # Sums of costs are rounded differently where there are more rows.
+    pd.testing.assert_frame_equal(found["both"][shared], found["valid"][shared], rtol=1e-6)
+    assert found["both"]["test_score"].tolist() == found["test"]["score"].tolist()

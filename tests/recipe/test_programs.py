@@ -9,7 +9,7 @@ import pytest
 from ascertain.missingness import MCAR, mask_tables
 from ascertain.predictors._masked_mlp import fit_predictor
 from ascertain.recipe._jobs import Job
-from ascertain.recipe._programs import Program, stack
+from ascertain.recipe._programs import Program, result_like, stack
 from ascertain.recipe._stages import Masks, Values
 from ascertain.restoration import fit_hotdeck, restore
 from ascertain.study._grid import Grid
@@ -87,3 +87,17 @@ def test_stacking_keeps_every_replicate() -> None:
 
 def test_a_short_chunk_gives_only_what_was_asked_for(grid: Grid) -> None:
     assert len(_run(grid, [_job(grid, "mask")])) == 1
+
+
+def test_shapes_that_need_no_trace_are_those_of_the_program() -> None:
+    """Masks and restored tables, also with what treatments are compared by."""
+    study = tiny(treatments=("restricted", "restored", "auto"), restorers=("hotdeck:2",), datasets=("cube",))
+    materials = Grid(study).materials
+    for job in Grid(study).jobs:
+        if job.stage in ("mask", "restore") and job.split == 0:
+            traced = result_like(materials.stage(job), materials.like(job), 1)
+            assert jax.tree.map(_shape, materials.result_like(job)) == jax.tree.map(_shape, traced)
+
+
+def _shape(leaf: jax.ShapeDtypeStruct) -> tuple[object, ...]:
+    return leaf.shape, leaf.dtype

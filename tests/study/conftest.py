@@ -1,20 +1,12 @@
 """One finished study that the tests look at."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ascertain.study import run_study
 from ascertain.study._runners import LocalRunner
-from tests.study.studies import compile_fast, tiny
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _compile_fast() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        compile_fast(patch)
-        yield
+from tests.study.studies import tiny
 
 
 @pytest.fixture(scope="session")

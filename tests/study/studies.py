@@ -3,13 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from ascertain.recipe import _programs as programs
 from ascertain.study._file import Study
-
-# Compiles in half the time; what programs compute is not in question here.
-FAST = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
 
 TOML = """
 name = "tiny"
@@ -38,10 +32,6 @@ def tiny(**changes: Any) -> Study:
         "settings": {"predictor": {"epochs": 1}},
     }
     return Study(**(usual | changes))
-
-
-def compile_fast(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(programs, "compiler_options", lambda: FAST)
 
 
 def write_tiny(folder: Path) -> Path:

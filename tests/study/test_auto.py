@@ -67,6 +67,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 # What is chosen.
 
 
+@pytest.mark.slow
 def test_the_choice_follows_from_what_was_recorded(finished: Finished) -> None:
     """The rule once more, in loops: drop by scores, value by rows, take the simplest of the best."""
     estimators = set()
@@ -140,6 +141,7 @@ def _complexity(cell: Job) -> int:
     return order[cell.restorer or cell.treatment]
 
 
+@pytest.mark.slow
 def test_complete_rows_play_no_part(finished: Finished, tmp_path: Path) -> None:
     """Scores come from complete rows; with other ones the choice is the same."""
     folder = tmp_path / "copy"
@@ -161,6 +163,7 @@ def test_complete_rows_play_no_part(finished: Finished, tmp_path: Path) -> None:
             assert changed[name] == finished.record(job)[name]
 
 
+@pytest.mark.slow
 def test_the_judge_saw_rows_with_holes_only(finished: Finished) -> None:
     """What a policy is worth among the actions that rows have, by hand for the actions in order."""
     materials = finished.grid.materials
@@ -188,6 +191,7 @@ def test_the_judge_saw_rows_with_holes_only(finished: Finished) -> None:
 # What else is recorded.
 
 
+@pytest.mark.slow
 def test_results_say_what_was_chosen_and_why(finished: Finished) -> None:
     results = pd.read_parquet(finished.folder / "results.parquet")
     auto = results["treatment"] == "auto"
@@ -202,6 +206,7 @@ def test_results_say_what_was_chosen_and_why(finished: Finished) -> None:
     assert timings["stage"].value_counts()[["auto", "judge", "availability"]].tolist() == [4, 2, 2]
 
 
+@pytest.mark.slow
 def test_all_restorers_are_scored_on_the_same_cells(finished: Finished) -> None:
     results = pd.read_parquet(finished.folder / "results.parquet")
     for job in finished.grid.jobs:
@@ -213,6 +218,7 @@ def test_all_restorers_are_scored_on_the_same_cells(finished: Finished) -> None:
         np.testing.assert_allclose(own["restoration_score"], mean, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_auto_trains_nothing_and_changes_no_key(finished: Finished) -> None:
     """Cells are trained with the keys that they have without it; those of complete data are the same jobs."""
     without = Grid(STUDY.model_copy(update={"treatments": TREATMENTS[:3]}))
@@ -227,6 +233,7 @@ def test_auto_trains_nothing_and_changes_no_key(finished: Finished) -> None:
     assert not before & after - {job.id for job in kept}
 
 
+@pytest.mark.slow
 def test_plan_and_status_count_it(finished: Finished) -> None:
     plan = plan_study(STUDY)
     jobs = {row.stage: row.jobs for row in plan.rows}
@@ -241,6 +248,7 @@ def test_plan_and_status_count_it(finished: Finished) -> None:
 # Interrupted, damaged, mistaken.
 
 
+@pytest.mark.slow
 def test_what_is_lost_is_made_again(finished: Finished, tmp_path: Path) -> None:
     """Choices, a cell, what was recorded of a cell, and a restored table: as a kill may leave them."""
     folder = tmp_path / "copy"
@@ -260,6 +268,7 @@ def test_what_is_lost_is_made_again(finished: Finished, tmp_path: Path) -> None:
     assert (folder / "results.parquet").read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read_back(finished: Finished, tmp_path: Path) -> None:
     write_study(STUDY, tmp_path / "study.toml")
     assert read_study(tmp_path / "study.toml") == STUDY

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ import pytest
 from ascertain._core.compilation import compiler_options
 from ascertain.errors import InputError
 from ascertain.recipe import _programs as programs
-from ascertain.study import read_study, run_study
-from ascertain.study._cluster import DaskRunner
+from ascertain.recipe._programs import Done
+from ascertain.recipe._stages import Inputs
+from ascertain.study import run_study
+from ascertain.study._cluster import DaskRunner, _program
 from ascertain.study._engine import Progress
 from ascertain.study._runners import LocalRunner
 from tests.study.studies import tiny, write_tiny
@@ -37,6 +39,56 @@ def cluster() -> Any:
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
     ) as found:
         yield found
+
+
+class Counting(DaskRunner):
+    """Notes the keys of what it is asked to compute."""
+
+    keys: list[bytes]
+
+    def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+        self.keys.extend(each.key.tobytes() for each in inputs)
+        return super().run(name, inputs)
+
+
+def _programs() -> int:
+    """How many programs a worker has compiled; runs there."""
+    return _program.cache_info().currsize
+
+
+def test_two_workers_share_the_work_and_no_job_is_computed_twice(cluster: Any, tmp_path: Path) -> None:
+    runner = Counting(cluster.scheduler_address, width=1)
+    runner.keys = []
+    summary = run_study(STUDY, tmp_path, runner=runner)
+    jobs = 4 * (1 + 1 + 2)  # splits x (predictor, mask, two cells)
+    assert (summary.finished, summary.failed) == (8, 0)
+    assert len(runner.keys) == len(set(runner.keys)) == jobs
+    with distributed.Client(cluster) as client:
+        assert all(count > 0 for count in client.run(_programs).values())
+
+
+@pytest.mark.slow
+def test_a_worker_that_joins_late_is_used(tmp_path: Path) -> None:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as growing:
+        joined: list[int] = []
+        with distributed.Client(growing) as client:
+
+            def grow(progress: Progress) -> None:
+                if progress.done >= 2 and not joined:
+                    joined.append(progress.done)
+                    growing.scale(2)
+                    client.wait_for_workers(2, timeout=120)
+
+            runner = DaskRunner(growing.scheduler_address, width=1)
+            assert runner.slots == 2
+            summary = run_study(STUDY, tmp_path, runner=runner, on_progress=grow)
+            assert joined
+            assert (summary.finished, summary.failed) == (8, 0)
+            used = client.run(_programs)
+            assert len(used) == 2
+            assert all(count > 0 for count in used.values())
 
 
 def test_a_worker_that_dies_costs_nothing(
@@ -76,19 +128,26 @@ def _process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@contextmanager
+def _scheduler_and_worker(port: str) -> Iterator[subprocess.Popen[str]]:
+    own = ("--port", port, "--host", "127.0.0.1", "--no-dashboard")
+    worker = (f"tcp://127.0.0.1:{port}", "--nthreads", "1", "--no-dashboard")
+    with (
+        _process("distributed.cli.dask_scheduler", *own) as scheduler,
+        _process("distributed.cli.dask_worker", *worker),
+    ):
+        yield scheduler
+
+
 @pytest.mark.slow
-def test_a_scheduler_that_dies_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_scheduler_that_dies_is_one_clear_error_and_the_next_one_goes_on(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     address, out = f"tcp://127.0.0.1:{port}", tmp_path / "out"
-    own = ("--port", port, "--host", "127.0.0.1", "--no-dashboard")
-    run = ("ascertain", "study", "run", str(write_tiny(tmp_path)), "--out", str(out), "--engine", "dask")
-    with (
-        _process("distributed.cli.dask_scheduler", *own) as scheduler,
-        _process("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"),
-        _process(*run, "--address", address) as runner,
-    ):
+    run = ("ascertain", "study", "run", str(write_tiny(tmp_path)), "--width", "1", "--out")
+    on_cluster = (*run, str(out), "--engine", "dask", "--address", address)
+    with _scheduler_and_worker(port) as scheduler, _process(*on_cluster) as runner:
         while runner.poll() is None and len(list(out.glob("cells/[!.]*"))) < 2:
             time.sleep(0.1)
         scheduler.kill()
@@ -97,5 +156,16 @@ def test_a_scheduler_that_dies_is_one_clear_error(tmp_path: Path) -> None:
     assert f"the Dask scheduler at {address} is gone" in " ".join(said.split())
     assert "Traceback" not in said
     assert "distributed" not in said
-    # What was finished is kept, and goes on without a cluster.
-    assert run_study(read_study(tmp_path / "tiny.toml"), out, mix=True).finished == 24
+    # The same command, once there is a scheduler: what was finished is not computed again.
+    kept = {
+        path: path.stat().st_mtime_ns for part in ("cells", "artefacts") for path in out.glob(f"{part}/[!.]*")
+    }
+    assert 2 <= len(list(out.glob("cells/[!.]*"))) < 24
+    with _scheduler_and_worker(port), _process(*on_cluster) as again:
+        _, said = again.communicate(timeout=300)
+    assert again.returncode == 0, said
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    with _process(*run, str(tmp_path / "local")) as local:
+        local.communicate(timeout=300)
+    results = (out / "results.parquet").read_bytes()
+    assert results == (tmp_path / "local" / "results.parquet").read_bytes()

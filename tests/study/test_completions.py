@@ -149,6 +149,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.slow
 def test_a_cell_of_several_completions_is_a_row_of_its_own(folder: Path) -> None:
     results = pd.read_parquet(folder / "results.parquet")
     assert set(results["restorer"]) == {"hotdeck", "hotdeck:3", "knn:2"}
@@ -158,6 +159,7 @@ def test_a_cell_of_several_completions_is_a_row_of_its_own(folder: Path) -> None
     assert np.isfinite(results["restoration_score"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restorer", ["hotdeck:1", "hotdeck:3"])
 def test_training_gives_the_score_of_the_studys_cell(folder: Path, restorer: str) -> None:
     recipe = Recipe("aaco", treatment="restored", rate=0.5, restorer=restorer, settings=SETTINGS)

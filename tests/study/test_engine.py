@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load_file
 
 from ascertain import load
 from ascertain.analysis import read_results
@@ -18,7 +19,7 @@ from ascertain.errors import InputError, StoreError
 from ascertain.recipe import _programs as programs
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._programs import Done
-from ascertain.recipe._stages import Inputs
+from ascertain.recipe._stages import Inputs, Stage
 from ascertain.restoration import fit_hotdeck, score_restorer
 from ascertain.study import run_study
 from ascertain.study._grid import Grid
@@ -278,3 +279,27 @@ def test_records_can_be_read_without_the_package(finished: Path) -> None:
     record = json.loads(next((finished / "cells").glob("random-s_cube_mcar-0.5_restored*")).read_text())
     assert record["dataset"] == "cube"
     assert {"accuracy", "f1", "log_loss"} <= set(record["scores"][0])
+
+
+@pytest.mark.slow
+def test_partial_vaes_are_the_same_whether_they_wait_for_the_slowest_or_not(tmp_path: Path) -> None:
+    """ODIN needs one for each training set, those of restored data after those of incomplete data."""
+
+    class Waiting(LocalRunner):
+        def trains(self, stage: Stage) -> bool:
+            return False
+
+    schedule = {"batches_per_round": 2, "max_rounds": 80, "track_from": 4, "stop_from": 8, "patience": 20}
+    settings = {"predictor": {"epochs": 1}, "odin": {"batches": 5}, "pvae": {"schedule": schedule}}
+    study = tiny(datasets=("cube",), methods=("odin:s",), restorers=("pvae",), settings=settings)
+    for name, runner in (("waiting", Waiting(width=2)), ("leaving", LocalRunner(width=2))):
+        assert run_study(study, tmp_path / name, runner=runner).failed == 0
+    one, other = (sorted((tmp_path / name / "artefacts").glob("vae_*")) for name in ("waiting", "leaving"))
+    assert [path.name for path in one] == [path.name for path in other]
+    assert len(one) == 2 * 3
+    for left, right in zip(one, other, strict=True):
+        arrays, others = load_file(left), load_file(right)
+        assert arrays.keys() == others.keys()
+        assert all(np.array_equal(arrays[key], others[key]) for key in arrays)
+    results = [(tmp_path / name / "results.parquet").read_bytes() for name in ("waiting", "leaving")]
+    assert results[0] == results[1]

@@ -16,7 +16,7 @@ from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study import _engine as engine
 from ascertain.study import run_study
 from ascertain.study._engine import Progress
-from ascertain.study._runners import Runner
+from ascertain.study._runners import Keep, More, Runner
 from ascertain.study._status import status_of
 from ascertain.study._store import Store
 from tests.study.studies import tiny
@@ -63,6 +63,75 @@ class Idle(Runner):
 
     def close(self) -> None:
         pass
+
+
+class Trainer(Idle):
+    """Also trains, for a time that differs from model to model, and notes how many are in training."""
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.trained: list[list[int]] = []  # for each chunk, how many places were taken in each round
+
+    def trains(self, stage: Stage) -> bool:
+        return stage.name == "share"
+
+    def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+        stage, like = self._stages[name]
+        left, taken = {number: self._rounds(each) for number, each in enumerate(inputs)}, list[int]()
+        self.trained.append(taken)
+        came = len(inputs)
+        model = jax.tree.map(
+            lambda leaf: np.ones(leaf.shape, leaf.dtype), result_like(stage, like(), self.width)
+        )
+        while left:
+            taken.append(len(left))
+            time.sleep(0.3)  # longer than the engine takes to begin what the next models need
+            for number in list(left):
+                left[number] -= 1
+                if left[number] == 0:
+                    del left[number]
+                    keep(number, Done([model], 1.0, 2.0, 3, self.device, jobs=len(taken)))
+            for each in more(self.width - len(left)):
+                left[came] = self._rounds(each)
+                came += 1
+
+    def _rounds(self, inputs: Inputs) -> int:
+        return 2 + int(inputs.key[0]) % 5
+
+
+def test_models_that_have_stopped_leave_their_place_to_others(tmp_path: Path) -> None:
+    """Also to those of restored data, which need a restored table, which needs one of the models first."""
+    runner = Trainer(4)
+    summary = run_study(EVERYTHING, tmp_path, runner=runner)
+    assert (summary.finished, summary.failed) == (summary.cells, 0)
+    assert not any(stage.name == "share" for stage, _ in runner.chunks)
+    models = 2 * (1 + 2 + 4)  # splits x (complete, restricted, restored twice): ODIN needs one for each
+    assert len(list((tmp_path / "artefacts").glob("vae_*"))) == models
+    # Everything in one chunk. In turn, two chunks of incomplete data and two of restored data at least.
+    assert len(runner.trained) == 1
+    taken = runner.trained[0]
+    assert sum(places == 4 for places in taken) > len(taken) / 2, taken
+    # What models of restored data need is not computed for each of them alone.
+    restored = [size for stage, size in runner.chunks if stage.name == "restore"]
+    assert sum(restored) == 2 * 2 * 2
+
+
+def test_no_model_begins_to_train_after_the_time_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    class Late(Trainer):
+        def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+            nonlocal now
+            now = 2.0
+            super().train(name, inputs, more, keep)
+
+    clock = SimpleNamespace(perf_counter=lambda: now, monotonic=time.monotonic, sleep=time.sleep)
+    monkeypatch.setattr(engine, "time", clock)
+    run_study(EVERYTHING, tmp_path, runner=Late(2), stop_after=1.0)
+    assert len(list((tmp_path / "artefacts").glob("vae_*"))) == 2
+    assert run_study(EVERYTHING, tmp_path, runner=Trainer(2)).finished == 4 * 2 * (1 + 2 + 4)
 
 
 def _cells(stage: Stage) -> bool:

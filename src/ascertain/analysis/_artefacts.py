@@ -216,6 +216,10 @@ def write_artefacts(
     -------
     list of Path
         The files that were written.
+
+    Examples
+    --------
+    `examples/several_completions.py` draws a figure of a study that it ran.
     """
     wanted = list(ARTEFACTS) if names is None else list(names)
     for name in wanted:

@@ -43,6 +43,10 @@ def damage_and_gain(results: Results, level: Level = "family") -> pd.DataFrame:
         ('' if it has none): `splits`; the means `complete`, `restricted`, `restored`; `damage` and `gain`;
         and for each of these five the standard error over splits (`_se`) and the 95% bootstrap interval
         (`_low`, `_high`). NaN where a counterpart is missing.
+
+    Examples
+    --------
+    `examples/several_completions.py` computes both from a study that it ran.
     """
     scores = paired_scores(results, level)
     scores["damage"] = scores["complete"] - scores["restricted"]

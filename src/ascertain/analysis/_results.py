@@ -47,6 +47,10 @@ class Results:
     """What a study has found so far.
 
     Tables that the study has not written are empty, with the columns that they would have.
+
+    Examples
+    --------
+    `read_results` reads it; `examples/several_completions.py` looks at its tables.
     """
 
     folder: Path
@@ -90,6 +94,10 @@ def read_results(folder: str | Path) -> Results:
 
     That holds `results.parquet` and, where they exist, `study.toml`, `timings.parquet`, `routes.parquet` and
     `acquisitions.parquet`.
+
+    Examples
+    --------
+    `examples/several_completions.py` reads a study that it ran.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -55,6 +55,7 @@ def diagnose(
     groups: options.Groups = None,
     setup: options.Setups = None,
     rows_of: options.RowsOf = None,
+    weights: options.Weights = None,
     sep: options.Separator = None,
     na: options.Markers = None,
     encoding: options.Encoding = None,
@@ -79,7 +80,7 @@ def diagnose(
     from ascertain.practice.diagnosis._recommendations import recommend
     from ascertain.practice.diagnosis._report import write_diagnosis
 
-    read = options.read_table(table, target, sep, na, encoding, sheet, rows_of)
+    read = options.read_table(table, target, sep, na, encoding, sheet, rows_of, weights)
     prices = options.read_price_list(costs, groups, known, default_cost, setup, encoding)
     names = _restorer_names(restorers)
     if names:

@@ -42,6 +42,7 @@ def evaluate(
     ] = None,
     by: options.By = "",
     rows_of: options.RowsOf = None,
+    weights: options.Weights = None,
     effort: Annotated[str, typer.Option(help="standard, or low for fewer draws.")] = "standard",
     out: Annotated[
         Path | None, typer.Option(help="Also write all scores to this file, .csv or .parquet.")
@@ -79,6 +80,7 @@ def evaluate(
             budgets=wanted,
             by=options.names_in(by),
             rows_of=rows_of,
+            weights=weights,
             effort=effort,
             seed=seed,
         )

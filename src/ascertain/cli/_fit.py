@@ -1,5 +1,6 @@
 """The command `fit`: policies for a user's own table, compared on held-out rows."""
 
+import json
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,8 @@ Examples:
 `ascertain fit patients.csv --target died --costs prices.csv --decision-costs harm.csv --out model`
 
 `ascertain fit visits.csv --target died --rows-of patient --out model` — several rows of one patient
+
+`ascertain fit survey.csv --target died --weights weight --out model` — rows that count more or less
 """
 )
 def fit(
@@ -61,6 +64,7 @@ def fit(
     groups: options.Groups = None,
     setup: options.Setups = None,
     rows_of: options.RowsOf = None,
+    weights: options.Weights = None,
     decision_costs: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +73,14 @@ def fit(
             show_default="nothing is known; policies are compared by AUROC",
         ),
     ] = None,
+    stop_early: Annotated[
+        bool,
+        typer.Option(
+            "--stop-early",
+            help="With --decision-costs in the unit of the prices: stop once no measurement is expected to "
+            "save what it costs (planner).",
+        ),
+    ] = False,
     method: Annotated[
         str | None,
         typer.Option(help="Fit this method only.", show_default="planner, gdfs, dime, fixed panel"),
@@ -103,6 +115,7 @@ def fit(
     force: Annotated[
         bool, typer.Option("--force", help="Write into a folder that contains other things.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON instead.")] = False,
 ) -> None:
     """Learn from a table with holes what to measure next, compare a few policies, and save the best.
 
@@ -112,6 +125,7 @@ def fit(
     """
     from ascertain._core.effort import effort as check_effort
     from ascertain.estimator._habits import habit_sentences
+    from ascertain.practice.comparison._data import fit_data
     from ascertain.practice.comparison._held_out import hold_out
     from ascertain.practice.comparison._leaderboard import (
         RESTORERS,
@@ -129,10 +143,12 @@ def fit(
     check_effort(effort)
     restorer = restorer or RESTORERS[effort]
     candidates = with_floor(_candidates(method, state, treatment, effort))
+    if stop_early:
+        _check_stopping(candidates, method, knows_costs=decision_costs is not None)
     for warning in check_candidates(candidates, restorer, effort):
         warn(warning)
     data = hold_out(
-        options.read_table(table, target, sep, na, encoding, sheet, rows_of),
+        options.read_table(table, target, sep, na, encoding, sheet, rows_of, weights),
         **options.read_price_list(costs, groups, known, default_cost, setup, encoding),
         decision_costs=None if decision_costs is None else read_decision_costs(decision_costs),
         budget=budget,
@@ -145,15 +161,28 @@ def fit(
         subgroup_names(column)  # so that a mistake is found before the long work begins
     for sentence in habit_sentences(data.habits.signs):
         warn(sentence)
+    if data.table.weightless:
+        warn(f"{data.table.weightless:,} rows are left out: their weight in {weights!r} is 0.")
     if data.table.instances is not None:
         n_instances = int(data.table.instances.max()) + 1
         together = f"{len(data.table.y):,} rows of {n_instances:,} in {data.table.rows_of!r}, kept together"
         errors.print(escape(together), style="dim")
     with _stages_shown(stages(candidates, restorer, effort)) as on_stage:
-        board = compare(data, candidates, restorer=restorer, effort=effort, seed=seed, on_stage=on_stage)
+        board = compare(
+            data,
+            candidates,
+            restorer=restorer,
+            effort=effort,
+            seed=seed,
+            stop_early=stop_early,
+            on_stage=on_stage,
+        )
     with errors.status("Writing the report"):
         report = report_fit(data, board, file_hash(table), options.names_in(by))
         _write(report, out)
+    if as_json:
+        print(json.dumps(fit_data(report), indent=2, allow_nan=False))
+        return
     _print_report(report, out)
 
 
@@ -206,6 +235,20 @@ def _candidates(method: str | None, state: str, treatment: str | None, effort: s
         return DEFAULTS[effort]
     compared = dict.fromkeys(each.method for each in DEFAULTS[effort])
     return tuple(Candidate(name, "s", AUTO) for name in compared)
+
+
+def _check_stopping(candidates: "Sequence[Candidate]", method: str | None, *, knows_costs: bool) -> None:
+    """Raise where nothing says what a measurement must save, or what was named cannot stop early."""
+    from ascertain import methods
+
+    if not knows_costs:
+        raise InputError(
+            "--stop-early weighs prices against what wrong decisions cost; say what these cost, in the same "
+            "unit, with --decision-costs"
+        )
+    for each in candidates if method is not None else ():
+        part = methods.get(each.method)
+        part.stopping_early(part.settings())
 
 
 @contextmanager
@@ -297,10 +340,15 @@ def _print_leaderboard(board: "Leaderboard") -> None:
     console.print(printed)
     costs = ESTIMATES[board.common_estimator]
     console.print(
-        f"[dim]Sorted by the {'upper end of the interval of what decisions cost' if by_costs else _BY_AUROC} "
+        f"[dim]Sorted by the {_by_costs(board) if by_costs else _BY_AUROC} "
         "on validation rows. Estimated: if everything "
         f"could be bought. Effective rows: of all, and of the class with fewest. Costs: {costs}.[/]\n"
     )
+
+
+def _by_costs(board: "Leaderboard") -> str:
+    spent = ", with what is spent," if board.stop_early else ""
+    return f"upper end of the interval of what decisions cost{spent}"
 
 
 def _print_treatments(board: "Leaderboard") -> None:

@@ -1,6 +1,8 @@
 """Studies: plan, run, and see how far they are."""
 
 import os
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ascertain.cli._app import DataDir, app, console, errors, progress_bar, warn
+from ascertain.cli._processes import run_in_processes
 
 if TYPE_CHECKING:
     from ascertain.study import Study
@@ -113,9 +116,16 @@ def study_run(
         float | None,
         typer.Option(help="Minutes after which nothing is begun; what runs then is still finished and kept."),
     ] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Processes that share one GPU, where NVIDIA's MPS is running.")
+    ] = 1,
     data_dir: DataDir = None,
 ) -> None:
     """Compute what is missing of a study, and write its tables."""
+    if processes > 1:
+        if engine != "local":
+            raise typer.BadParameter("goes with --engine local", param_hint="--processes")
+        raise typer.Exit(run_in_processes(processes, sys.argv[1:]))
     study = _read(file, datasets, protocol)
     folder = out or Path(study.name)
     seconds = None if stop_after is None else 60 * stop_after
@@ -149,6 +159,31 @@ def study_status(
     console.print(printed)
     for note in status.notes:
         console.print(escape(note), highlight=False, soft_wrap=True)
+
+
+@study_app.command("timeline", epilog="Example: `ascertain study timeline paper-main`")
+def study_timeline(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a study.")],
+) -> None:
+    """Show how long the device was busy in each run, and what it waited for otherwise."""
+    from ascertain.study._timeline import read_timelines
+
+    runs = read_timelines(folder)
+    if not runs:
+        raise typer.BadParameter(f"{folder} has no timeline of a run", param_hint="DIR")
+    printed = Table("began", "host", "device", "seconds", "busy", "waits for programs", "idle")
+    work: dict[str, float] = {}
+    for run in runs:
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.began))
+        shares = (f"{part:.0f} s ({part / run.seconds:.0%})" for part in (run.busy, run.waiting, run.idle))
+        printed.add_row(began, *map(escape, (run.host, run.device)), f"{run.seconds:.0f}", *shares)
+        for name, seconds in run.work.items():
+            work[name] = work.get(name, 0.0) + seconds
+    console.print(printed)
+    by_work = Table("work on the device", "seconds")
+    for name, seconds in sorted(work.items(), key=lambda each: -each[1]):
+        by_work.add_row(escape(name), f"{seconds:.1f}")
+    console.print(by_work)
 
 
 def run_with_progress(

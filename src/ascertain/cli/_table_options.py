@@ -77,6 +77,15 @@ RowsOf = Annotated[
 ]
 
 
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="The column that says how much each row counts, such as the weights of a survey.",
+        show_default="all the same",
+    ),
+]
+
+
 class Prices(TypedDict):
     """What the options say about prices, panels, known columns and set-ups."""
 
@@ -95,12 +104,20 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     rows_of: str | None = None,
+    weights: str | None = None,
 ) -> "UserTable":
     """Read the table."""
     from ascertain.tables._reading import read_user_table
 
     return read_user_table(
-        table, target, separator=sep, markers=na or (), encoding=encoding, sheet=sheet, rows_of=rows_of
+        table,
+        target,
+        separator=sep,
+        markers=na or (),
+        encoding=encoding,
+        sheet=sheet,
+        rows_of=rows_of,
+        weights=weights,
     )
 
 

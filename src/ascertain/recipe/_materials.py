@@ -25,7 +25,7 @@ from ascertain.restoration._registry import Restoring
 from ascertain.restoration._score import MAX_ROWS, RestorationScore
 
 Load = Callable[[Job], Any]  # reads an earlier job's result
-Scored = Literal["valid", "test"]
+Scored = Literal["valid", "test", "both"]
 DERIVED = ("auto", "routes")  # stages that are computed by the host from other results
 
 
@@ -34,13 +34,13 @@ class PreparedSplit(NamedTuple):
 
     train: Table
     valid: Table
-    scored: Table  # the rows that policies are evaluated on
+    scored: Table  # the rows that policies are evaluated on; of `both`, validation rows come first
 
 
 class Materials:
     """Datasets, and the inputs of each job about them.
 
-    Policies are evaluated on validation rows or on test rows (`scored`). A dataset with holes
+    Policies are evaluated on validation rows, on test rows, or on both (`scored`). A dataset with holes
     of its own is always evaluated on test rows, by estimates (`evaluate_incomplete`).
     """
 
@@ -63,6 +63,15 @@ class Materials:
         self._stages: dict[Any, Stage] = {}
         self._shapes = lru_cache(maxsize=None)(self._shapes_of_split)
         self._lock = threading.RLock()
+
+    @property
+    def both(self) -> bool:
+        """Whether policies are evaluated on validation rows and on test rows."""
+        return self.scored == "both"
+
+    def n_valid_scored(self, name: str, split: int) -> int:
+        """How many of the first scored rows are validation rows, where both kinds are scored."""
+        return min(len(self.part(name, split).valid.y), rollouts.MAX_ROWS)
 
     def content(self, name: str, split: int) -> str:
         """A digest of all data of a split: rows, problem, budgets."""
@@ -186,17 +195,20 @@ class Materials:
         return float("nan") if restored is None else float(np.asarray(load(restored).score).item())
 
     def _result_like(self, job: Job) -> Any:
-        if self.stage(job).on_host:  # cannot be traced, but its result has the shape of the tables
-            part = self.part(job.dataset, job.split)
-            if job.stage == "mask":
-                return shapes_of(Masks(part.train.available, part.valid.available))
-            actions = self.datasets[job.dataset].problem.n_actions
-            if job.stage == "availability":
-                return jax.ShapeDtypeStruct((len(part.valid.y), actions), np.float32)
-            train = np.tile(part.train.x, (job.completions, 1))
-            paired = _score_like(len(part.valid.y), actions) if _is_judged(job) else None
-            return shapes_of(Values(train, part.valid.x, np.float32(0), paired))
+        if job.stage in ("mask", "availability", "restore"):  # of the shapes of the tables: nothing to trace
+            return self._tables_like(job)
         return result_like(self.stage(job), self.like(job), self.width)
+
+    def _tables_like(self, job: Job) -> Any:
+        part = self.part(job.dataset, job.split)
+        if job.stage == "mask":
+            return shapes_of(Masks(part.train.available, part.valid.available))
+        actions = self.datasets[job.dataset].problem.n_actions
+        if job.stage == "availability":
+            return jax.ShapeDtypeStruct((len(part.valid.y), actions), np.float32)
+        train = np.tile(part.train.x, (job.completions, 1))
+        paired = _score_like(len(part.valid.y), actions) if _is_judged(job) else None
+        return shapes_of(Values(train, part.valid.x, np.float32(0), paired))
 
     def _stage(self, job: Job) -> Stage:
         # Only what the stage depends on, so that jobs which do not differ in it share a program.
@@ -230,8 +242,10 @@ class Materials:
 
     def _part(self, name: str, split: int) -> PreparedSplit:
         train, valid, test = self.datasets[name].split(split, self.protocol)
-        rows = test if self.scored == "test" or self.has_holes(name) else valid
-        scored = rollouts.sample_rows(rows, rollouts.MAX_ROWS, split)
+        kinds = ("test",) if self.has_holes(name) else ("valid", "test") if self.both else (self.scored,)
+        wanted = [valid if kind == "valid" else test for kind in kinds]
+        sampled = [rollouts.sample_rows(rows, rollouts.MAX_ROWS, split) for rows in wanted]
+        scored = jax.tree.map(lambda *leaves: np.concatenate(leaves), *sampled)
         return PreparedSplit(*(jax.tree.map(np.asarray, table) for table in (train, valid, scored)))
 
     def _shapes_of_split(self, name: str, split: int) -> tuple[Any, ...]:

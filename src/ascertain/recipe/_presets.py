@@ -58,7 +58,14 @@ _AFABENCH: dict[str, dict[str, Changes]] = {
 
 
 def predictor_settings(dataset: Dataset, name: str = "mlp", changes: Changes | None = None) -> Any:
-    """Settings of the fixed predictor."""
+    """Settings of the fixed predictor.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> predictor_settings(load("cube"), changes={"epochs": 20}).epochs
+    20
+    """
     # The paper's settings are those of its own predictor.
     table = "predictor" if name == "mlp" else ""
     settings = _settings(table, predictors.get(name).settings(), dataset, None, None)
@@ -66,7 +73,14 @@ def predictor_settings(dataset: Dataset, name: str = "mlp", changes: Changes | N
 
 
 def restorer_settings(name: str, dataset: Dataset, changes: Changes | None = None) -> Any:
-    """Settings of a restorer, or of the model that it shares with others."""
+    """Settings of a restorer, or of the model that it shares with others.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> restorer_settings("mixture", load("cube"), {"starts": 1}).starts
+    1
+    """
     part = restoration.get(name)
     return _settings(
         part.shares.settings_name if part.shares else name, part.settings(), dataset, None, changes
@@ -90,6 +104,12 @@ def method_settings(
         What to set otherwise.
     shared
         Settings of the model that the method shares with others, if it does.
+
+    Examples
+    --------
+    >>> from ascertain import PAPER, load
+    >>> method_settings("gdfs", load("cube"), PAPER, {"epochs": 10}).epochs
+    10
     """
     method = methods.get(name)
     settings = _settings(name, method.settings(), dataset, protocol, changes)

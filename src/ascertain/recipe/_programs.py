@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ascertain._core.compilation import compiler_options, replicated
-from ascertain.recipe._stages import Inputs, Stage
+from ascertain.recipe._stages import Inputs, Place, Stage
 
 
 class Done(NamedTuple):
@@ -25,6 +25,7 @@ class Done(NamedTuple):
     temporary_bytes: int
     device: str  # its kind
     cores: int | None = None  # that it had, if these are the device
+    jobs: float = 1  # that shared its seconds, on average
 
 
 class Program:
@@ -73,7 +74,103 @@ class Program:
         seconds = time.perf_counter() - start
         results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(len(inputs))]
         device = jax.devices()[0].device_kind
-        return Done(results, seconds, self.compile_seconds, self.temporary_bytes, device, usable_cores())
+        about = (self.compile_seconds, self.temporary_bytes, device, usable_cores())
+        return Done(results, seconds, *about, len(inputs))
+
+
+class TrainingProgram(Program):
+    """A program of a stage that trains; replicates may take places in it whenever some are free.
+
+    It advances all of them by some rounds at a time. A replicate's result depends neither on its place, nor
+    on the others, nor on when it began.
+    """
+
+    def lower(self) -> None:
+        """Trace and lower it."""
+        start = time.perf_counter()
+        state, _ = _untrained(self.stage).eval_shape(self._like)
+        flag = jax.ShapeDtypeStruct((self.width,), bool)
+        self._state_like = state
+        self._lowered = _advancing(self.stage).lower(self._like, state, Place(flag, flag))
+        self.compile_seconds += time.perf_counter() - start
+
+    def run(self, inputs: list[Inputs]) -> Done:
+        """Train some replicates, at most its width, until all have stopped."""
+        places, found = self.places(), dict[int, Done]()
+        places.fill(inputs)
+        while places.taken:
+            found.update(places.advance())
+        results = [found[number].results[0] for number in range(len(inputs))]
+        return found[0]._replace(results=results, seconds=max(done.seconds for done in found.values()))
+
+    def places(self) -> "Places":
+        """Free places for replicates."""
+        return Places(self, self._compiled, self._state_like)
+
+
+class Places:
+    """The places of a training program: which replicate is in which, and the state of its training."""
+
+    def __init__(self, program: TrainingProgram, advance: Any, state_like: Any):
+        self._program, self._advance = program, advance
+        self._state = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), state_like)
+        self._numbers: list[int | None] = [None] * program.width  # of the replicates, as they came
+        self._seconds = [0.0] * program.width
+        self._shares = [0.0] * program.width  # of the seconds, divided by the number of replicates
+        self._inputs: list[Inputs] = []
+        self._stacked: Any = None
+        self._fresh = np.zeros(program.width, bool)
+        self._came = 0
+
+    @property
+    def taken(self) -> int:
+        """How many replicates are in training."""
+        return sum(number is not None for number in self._numbers)
+
+    @property
+    def free(self) -> int:
+        """How many more could be."""
+        return self._program.width - self.taken
+
+    def fill(self, inputs: list[Inputs]) -> None:
+        """Begin to train some more replicates, at most as many as there are free places."""
+        if not inputs:
+            return
+        self._inputs = self._inputs or [inputs[0]] * self._program.width
+        places = [place for place, number in enumerate(self._numbers) if number is None]
+        for place, each in zip(places[: len(inputs)], inputs, strict=True):
+            self._inputs[place], self._numbers[place], self._fresh[place] = each, self._came, True
+            self._seconds[place] = self._shares[place] = 0.0
+            self._came += 1
+        self._stacked = jax.device_put(stack(self._inputs))
+
+    def advance(self) -> dict[int, Done]:
+        """Train for some rounds; what has stopped leaves, by its number in the order of coming."""
+        start, taken = time.perf_counter(), np.array([number is not None for number in self._numbers])
+        place = Place(taken, self._fresh)
+        self._state, stopped, models = self._advance(self._stacked, self._state, place)
+        leaving = np.flatnonzero(taken & np.asarray(stopped))
+        models = jax.device_get(models) if len(leaving) else None
+        seconds, share = time.perf_counter() - start, 1 / self.taken
+        for each in np.flatnonzero(taken):
+            self._seconds[each] += seconds
+            self._shares[each] += seconds * share
+        self._fresh = np.zeros_like(self._fresh)
+        return dict(self._leave(int(each), models) for each in leaving)
+
+    def _leave(self, place: int, models: Any) -> tuple[int, Done]:
+        number, program = self._numbers[place], self._program
+        assert number is not None
+        self._numbers[place] = None
+        model = jax.tree.map(lambda leaf: leaf[place], models)
+        seconds, jobs = self._seconds[place], round(self._seconds[place] / self._shares[place], 3)
+        about = (program.compile_seconds, program.temporary_bytes, jax.devices()[0].device_kind)
+        return number, Done([model], seconds, *about, usable_cores(), jobs)
+
+
+def program_of(stage: Stage, like: Inputs, width: int) -> Program:
+    """The program of a stage, for inputs of these shapes."""
+    return (TrainingProgram if stage.trains else Program)(stage, like, width)
 
 
 def run_on_host(stage: Stage, inputs: Inputs) -> Done:
@@ -102,7 +199,7 @@ def run_once(stage: Stage, inputs: Inputs) -> Any:
     """Run a stage for one replicate, as a study of width 1 does; the result's arrays are NumPy's."""
     if stage.on_host:
         return run_on_host(stage, inputs).results[0]
-    program = Program(stage, shapes_of(inputs), width=1)
+    program = program_of(stage, shapes_of(inputs), width=1)
     program.lower()
     program.compile()
     return program.run([inputs]).results[0]
@@ -113,7 +210,11 @@ def result_like(stage: Stage, like: Inputs, width: int) -> Any:
 
     Traced at the width of its program, so that JAX traces it only once for both.
     """
-    stacked = _batched(stage).eval_shape(_stacked(like, width))
+    stacked = (
+        _untrained(stage).eval_shape(_stacked(like, width))[1]
+        if stage.trains
+        else _batched(stage).eval_shape(_stacked(like, width))
+    )
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stacked)
 
 
@@ -137,6 +238,16 @@ def shape_key(inputs: Any) -> tuple[Any, ...]:
 def _batched(stage: Stage) -> Any:
     """The function of many replicates, made once, so that JAX reuses its traces."""
     return jax.jit(replicated(stage))
+
+
+@cache
+def _untrained(stage: Stage) -> Any:
+    return jax.jit(replicated(stage.untrained))
+
+
+@cache
+def _advancing(stage: Stage) -> Any:
+    return jax.jit(replicated(stage.advance), donate_argnums=1)  # the state is replaced
 
 
 def _stacked(like: Any, width: int) -> Any:

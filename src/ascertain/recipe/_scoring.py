@@ -34,7 +34,8 @@ def score_cell(
     dataset, part = materials.datasets[cell.dataset], materials.part(cell.dataset, cell.split)
     if not materials.has_holes(cell.dataset):
         shares = fitted.outcomes.frequencies[int(np.argmax(dataset.budgets))]
-        return _complete_scores(dataset, part.scored, fitted), np.asarray(shares, np.float64)
+        n_valid = materials.n_valid_scored(cell.dataset, cell.split) if materials.both else None
+        return _complete_scores(dataset, part.scored, fitted, n_valid), np.asarray(shares, np.float64)
     predictor = cell.needed("predictor")
     assert predictor is not None
     return _incomplete_scores(cell, materials, fitted.policy, load(predictor)), None
@@ -45,12 +46,31 @@ def _score_column(dataset: Dataset) -> str:
     return "accuracy" if dataset.metric == "accuracy" else "f1"
 
 
-def _complete_scores(dataset: Dataset, scored: Table, fitted: Fitted) -> pd.DataFrame:
-    """One row per budget: `budget`, the dataset's `score`, and all other metrics."""
-    frame = score_table(fitted.outcomes, fitted.probabilities, scored.y)
+def _complete_scores(
+    dataset: Dataset, scored: Table, fitted: Fitted, n_valid: int | None = None
+) -> pd.DataFrame:
+    """One row per budget: `budget`, the dataset's `score`, and all other metrics.
+
+    If the first `n_valid` rows are validation rows, all are theirs, and `test_score` is that of the others.
+    """
+    frame = _scores_of(scored, fitted, slice(0, n_valid))
     frame.insert(0, "budget", [float(budget) for budget in dataset.budgets])
     frame.insert(1, "score", frame[_score_column(dataset)])
+    if n_valid is not None:
+        test = _scores_of(scored, fitted, slice(n_valid, None))
+        frame.insert(2, "test_score", test[_score_column(dataset)])
     return frame
+
+
+def _scores_of(scored: Table, fitted: Fitted, rows: slice) -> pd.DataFrame:
+    """The scores of some of the rows."""
+    outcomes = fitted.outcomes
+    some = outcomes._replace(
+        acquired=outcomes.acquired[:, rows],
+        spent=outcomes.spent[:, rows],
+        forced_stop=outcomes.forced_stop[:, rows],
+    )
+    return score_table(some, fitted.probabilities[:, rows], scored.y[rows])
 
 
 def _incomplete_scores(cell: Job, materials: Materials, policy: Policy, predictor: Any) -> pd.DataFrame:

@@ -11,11 +11,13 @@ arrays, unless a part of it runs on the host.
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float
 
 from ascertain import methods, missingness, predictors, restoration
+from ascertain._core.training import Training
 from ascertain.evaluation._followed import Followed, follow
 from ascertain.evaluation._propensity import availability_weights
 from ascertain.evaluation._rollouts import budget_rollouts, sample_rows
@@ -30,6 +32,7 @@ from ascertain.restoration._score import score_rows
 
 JUDGED_BY = "nearest"  # the restorer whose draws are the baseline, and the futures of all policies
 JUDGED_ROWS = 2000  # validation rows that policies are followed in
+ROUNDS = 25  # of a training between looks at who has stopped; a few seconds on a GPU
 _SCORING = 100  # folded into a key to score restorers; small numbers would be those of `split`
 
 
@@ -90,6 +93,13 @@ class Fitted(NamedTuple):
     followed: Followed | None = None
 
 
+class Place(NamedTuple):
+    """One of the places of a program that trains."""
+
+    taken: Any  # by a replicate that has not stopped
+    fresh: Any  # whether it begins now
+
+
 @dataclass(frozen=True)
 class Stage:
     """What is computed for one replicate."""
@@ -112,6 +122,34 @@ class Stage:
         """Compute the stage; can be jitted and replicated unless it runs on the host."""
         inputs = inputs._replace(key=jr.wrap_key_data(inputs.key))
         return getattr(self, f"_{self.name}")(inputs)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a training that can be interrupted, by `advance`."""
+        return self.shared is not None and self.shared.training is not None
+
+    def untrained(self, inputs: Inputs) -> tuple[Any, Any]:
+        """The state and the model before the first round of a training."""
+        training = self._training(inputs)
+        state = training.begin()
+        return state, training.trained(state)
+
+    def advance(self, inputs: Inputs, state: Any, place: "Place") -> tuple[Any, Any, Any]:
+        """Train for some rounds: the state after them, whether training has stopped, and the best model.
+
+        What `__call__` computes is the model after as many calls as it takes to stop.
+        """
+        training = self._training(inputs)
+        state = jax.tree.map(lambda new, old: jnp.where(place.fresh, new, old), training.begin(), state)
+        state = training.advance(state, jnp.where(place.taken, state.round + ROUNDS, 0))
+        return state, training.has_stopped(state), training.trained(state)
+
+    def _training(self, inputs: Inputs) -> Training[Any]:
+        assert self.shared is not None
+        assert self.shared.training is not None
+        key, data = jr.wrap_key_data(inputs.key), (inputs.problem, inputs.train, inputs.valid)
+        training: Training[Any] = self.shared.training(key, *data, self.settings)
+        return training
 
     @property
     def on_host(self) -> bool:

@@ -35,7 +35,13 @@ from ascertain.restoration._treatments import check_treatment
 
 @dataclass(frozen=True)
 class Recipe:
-    """One cell of a study: what to train, on which data."""
+    """One cell of a study: what to train, on which data.
+
+    Examples
+    --------
+    >>> Recipe("gdfs", treatment="restored", restorer="hotdeck", rate=0.5).describe()
+    'gdfs (s), restored after mcar 0.5 by hotdeck; split 0, paper protocol'
+    """
 
     method: str
     state: str = "s"
@@ -92,7 +98,12 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained policy, what it was trained and scored with, and its scores."""
+    """A trained policy, what it was trained and scored with, and its scores.
+
+    Examples
+    --------
+    `train_policy` returns it; `examples/several_completions.py` looks at its scores.
+    """
 
     recipe: Recipe
     problem: Problem
@@ -145,6 +156,10 @@ def train_policy(
         What to train.
     on_stage
         Called with its name, how many are done and how many there are when a stage begins.
+
+    Examples
+    --------
+    `examples/several_completions.py` computes a cell of a study with it.
     """
     recipe.check()
     if recipe.budget is not None:

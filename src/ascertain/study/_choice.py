@@ -33,6 +33,7 @@ def choose_cell(job: Job, materials: Materials, store: Store, load: Load) -> tup
         budget=found.budget,
         effective_rows=found.effective_rows,
         n_rows=len(rows.y),
+        by="brier" if problem.decision_costs is None else "decision_cost",
     )
     values = dict(zip(left, found.values, strict=True))
     choice = choose(scores, values, measured, clusters_of(rows.ids))

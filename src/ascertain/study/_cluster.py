@@ -16,8 +16,9 @@ from typing import Any
 import jax
 
 from ascertain._core.checks import check_count
+from ascertain._core.compilation import enable_cache
 from ascertain.errors import AscertainError, InputError
-from ascertain.recipe._programs import Done, Program, shape_key, usable_cores
+from ascertain.recipe._programs import Done, Program, program_of, shape_key, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study._runners import Runner, default_width, run_program
 
@@ -146,9 +147,18 @@ def run_chunk(stage: Stage, width: int, inputs: list[Inputs]) -> Done:
 
 
 @cache
+def _keep_programs() -> None:
+    """Cache compiled programs on the worker's disk, so that its next process compiles none twice."""
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        with suppress(AscertainError):  # no folder for it: then they are compiled again
+            enable_cache()
+
+
+@cache
 def _program(stage: Stage, width: int, structure: Any, leaves: tuple[Any, ...]) -> Program:
+    _keep_programs()
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
-    program = Program(stage, jax.tree.unflatten(structure, shapes), width)
+    program = program_of(stage, jax.tree.unflatten(structure, shapes), width)
     program.lower()
     program.compile()
     return program

@@ -1,37 +1,38 @@
 """Running a study: missing jobs are grouped by program, computed in chunks, and saved as they finish."""
 
 import math
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ascertain.errors import AscertainError
-from ascertain.evaluation._routes import route_structure
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import DERIVED
 from ascertain.recipe._programs import Done, run_on_host
-from ascertain.study._choice import choose_cell, chosen_record
-from ascertain.study._costs import chunk_seconds, stage_rank, work_of
+from ascertain.recipe._stages import Inputs
+from ascertain.study._derived import derive
 from ascertain.study._file import Study, study_text, write_study
 from ascertain.study._grid import Grid
+from ascertain.study._groups import Chunk, Group, group_jobs
 from ascertain.study._records import (
     TABLES,
     assemble,
     cell_record,
     check_provenance,
     details_of,
-    routes_record,
 )
 from ascertain.study._runners import LocalRunner, OutOfMemoryError, Runner
 from ascertain.study._store import Store
+from ascertain.study._timeline import Timeline
 
 _POLL_SECONDS = 0.2  # for programs that finish compiling, and for results of other runs
 _ASSEMBLE_SECONDS = 120.0  # between tables of what is done so far
+_FEW = 8  # an eighth of the places of a training may be free before jobs hurry to fill them
 _MOST_THREADS = 256  # chunks at once; a cluster may grow
 
 
@@ -50,26 +51,6 @@ class Summary(NamedTuple):
     finished: int
     failed: int
     seconds: float
-
-
-@dataclass
-class _Group:
-    """Jobs that share a program."""
-
-    name: tuple[Any, ...]
-    label: str
-    width: int
-    on_host: bool  # computed on the host, without a program
-    waiting: list[Job]
-    running: set[str] = field(default_factory=set)  # the jobs' ids
-
-
-class _Chunk(NamedTuple):
-    """Jobs of a group that are computed together."""
-
-    group: _Group
-    jobs: list[Job]
-    width: int
 
 
 def run_study(
@@ -106,6 +87,10 @@ def run_study(
         Called when a chunk begins or ends.
     on_warning
         Called with a message, such as that a program had to be narrowed.
+
+    Examples
+    --------
+    `examples/several_completions.py` writes a study, runs it and looks at the results.
     """
     start = time.perf_counter()
     runner = runner or LocalRunner()
@@ -120,7 +105,7 @@ def run_study(
             run.compute_until(deadline)
         finally:
             runner.close()
-            assemble(store, grid)
+            run.write_tables()
         finished = sum(job.id in run.finished for job in grid.cells)
         return Summary(len(grid.cells), finished, len(run.failed), time.perf_counter() - start)
     finally:
@@ -142,6 +127,9 @@ class _Run:
         self.grid, self.materials = grid, grid.materials
         self.store, self.runner, self.mix = store, runner, mix
         self._on_progress, self._warn = on_progress, on_warning
+        self._timeline = Timeline(store.folder, runner.device)
+        self._lock = threading.RLock()  # of all that follows: chunks in training change it, too
+        self._deadline = math.inf
         self.finished: set[str] = set()
         self.failed: dict[str, str] = {}
         for job in self.grid.jobs:
@@ -150,15 +138,16 @@ class _Run:
         for job in missing:
             if store.is_damaged(job):
                 on_warning(f"{store.path(job)} is damaged; it is computed again")
-        self._total = len(missing)
-        self._groups = self._grouped(missing)
+        self._total, self._left = len(missing), -1
+        self._groups = group_jobs(missing, self.materials, runner)
         self._group_of = {job.id: group for group in self._groups for job in group.waiting}
 
     def compute_until(self, deadline: float) -> None:
-        """Compute all that can be computed; begin no chunk after the deadline of `time.perf_counter`."""
+        """Compute all that can be computed; begin no job after the deadline of `time.perf_counter`."""
+        self._deadline = deadline
         for group in self._groups:
             self._prepare(group)
-        pending: dict[Future[None], _Chunk] = {}
+        pending: dict[Future[None], Chunk] = {}
         idle = False  # nothing was begun or done in the last round, though every program is compiled
         threads = ThreadPoolExecutor(_MOST_THREADS)
         assembled = time.monotonic()
@@ -168,25 +157,35 @@ class _Run:
                 in_time = time.perf_counter() < deadline
                 if not in_time and not pending:
                     break
-                for chunk in self._next_chunks(list(pending.values()), idle) if in_time else ():
+                with self._lock:
+                    chunks = self._next_chunks(list(pending.values()), idle) if in_time else []
+                for chunk in chunks:
                     pending[threads.submit(self._compute, chunk)] = chunk
                     self._report(chunk.group.label)
                 if not pending:
                     time.sleep(_POLL_SECONDS)
                 done, _ = wait(pending, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
-                for future in done:
-                    self._finish(pending.pop(future), future.exception())
-                if done and time.monotonic() - assembled > _ASSEMBLE_SECONDS:
-                    assemble(self.store, self.grid)
+                if time.monotonic() - assembled > _ASSEMBLE_SECONDS:
+                    self.write_tables()
                     assembled = time.monotonic()
-                idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
-                if not pending and not done:
-                    self._accept_from_other_runs()
-                self._groups = [group for group in self._groups if group.waiting or group.running]
+                with self._lock:
+                    for future in done:
+                        self._finish(pending.pop(future), future.exception())
+                    idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
+                    if not pending and not done:
+                        self._accept_from_other_runs()
+                    self._groups = [group for group in self._groups if group.waiting or group.running]
+                    self._timeline.lacks_program(self._lacks_program())
+                    self._report("")
                 if not pending and self._stuck():
                     break
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
+
+    def write_tables(self) -> None:
+        """Write the tables and the device's timeline, as far as the run is."""
+        assemble(self.store, self.grid)
+        self._timeline.write(self.runner.turns)
 
     def _missing(self) -> list[Job]:
         """The jobs to compute: unfinished cells and routes, and the unfinished jobs that they need."""
@@ -198,70 +197,67 @@ class _Run:
                 wanted.update(need.id for need in job.needs)
         return missing[::-1]
 
-    def _grouped(self, jobs: list[Job]) -> list[_Group]:
-        """Group jobs by program: early stages first, as others need them, then the longest chunks first.
-
-        While a device is busy with a long chunk, the programs of shorter ones are traced.
-        """
-        found: dict[tuple[Any, ...], _Group] = {}
-        for job in jobs:
-            on_host = self.materials.on_host(job)
-            name = self.materials.group(job)
-            if name not in found:
-                found[name] = _Group(name, _label(job), 1 if on_host else self.runner.width, on_host, [])
-            found[name].waiting.append(job)
-        for group in found.values():
-            # Jobs that others of the group need come first; the chunk is filled up with the rest.
-            needed = {need.id for job in group.waiting for need in job.all_needs()}
-            group.waiting.sort(key=lambda job: job.id not in needed)
-
-        def rank(group: _Group) -> tuple[int, float]:
-            job = group.waiting[0]
-            return stage_rank(job), -chunk_seconds(job, self.materials, group.width)
-
-        return sorted(found.values(), key=rank)
-
-    def _prepare(self, group: _Group) -> None:
+    def _prepare(self, group: Group) -> None:
         if not group.on_host:
             job = group.waiting[0]
             like = partial(self.materials.like, job)
             self.runner.prepare((group.name, group.width), self.materials.stage(job), like, group.width)
 
-    def _next_chunks(self, running: list[_Chunk], idle: bool) -> list[_Chunk]:
+    def _next_chunks(self, running: list[Chunk], idle: bool) -> list[Chunk]:
         """Chunks to compute now, of the first groups whose program and inputs are ready.
 
         If there is nothing else to do (`idle`), a chunk does not wait until it could be fuller.
         """
-        slots = self.runner.slots - sum(not chunk.group.on_host for chunk in running)
+        slots = self.runner.slots
+        slots -= sum(not chunk.group.on_host and not chunk.group.trains for chunk in running)
         # Measuring routes would hold up the tracing of programs, and no job needs its result.
         all_traced = all(self._is_ready(group) for group in self._groups)
         host_is_free = not any(chunk.group.on_host for chunk in running)
+        wanted = self._wanted()
         chunks = []
         for group in self._groups:
-            if not group.waiting:
+            if not group.waiting or (group.trains and group.running):
                 continue
             if group.on_host:
                 wait_for_programs = group.waiting[0].stage == "routes" and not all_traced
                 if wait_for_programs or not host_is_free:
                     continue
-            elif slots == 0 or not self._is_ready(group):
+            elif (slots == 0 and not group.trains) or not self._is_ready(group):
                 continue
-            jobs = self._reserve(group, idle)
-            if jobs:
-                chunks.append(_Chunk(group, jobs, group.width))
+            ready = self._inputs_ready(group)
+            hurry = idle or any(job.id in wanted for job in ready)
+            if not hurry and self._will_be_fuller(group, len(ready)):
+                continue
+            jobs = self._reserve(group, ready, group.width)
+            if group.trains and not idle and len(jobs) < min(group.width, len(ready)):
+                # Another run trains such models; these can join them there.
+                self._give_back(group, jobs)
+            elif jobs:
+                chunks.append(Chunk(group, jobs, group.width))
                 host_is_free &= not group.on_host
-                slots -= not group.on_host
+                slots -= not group.on_host and not group.trains
         return chunks
 
-    def _reserve(self, group: _Group, idle: bool) -> list[Job]:
-        """Reserve jobs whose inputs are ready, at most the width; none yet if more will be ready soon."""
-        ready = [job for job in group.waiting if all(need.id in self.finished for need in job.needs)]
+    def _wanted(self) -> set[str]:
+        """The jobs that are needed to fill places of a training, where many are free."""
+        hungry = (group for group in self._groups if group.free >= max(1, group.width // _FEW))
+        return {need.id for group in hungry for job in group.waiting for need in job.all_needs()}
+
+    def _will_be_fuller(self, group: Group, n_ready: int) -> bool:
+        """Whether a chunk of the jobs that are ready has room for some that will be ready soon."""
+        if n_ready >= group.width:
+            return False
         coming = sum(not self._blocked(job) and not self._awaits(job, group) for job in group.waiting)
-        if len(ready) < min(group.width, coming) and not idle:
-            return []
+        return n_ready < min(group.width, coming)
+
+    def _inputs_ready(self, group: Group) -> list[Job]:
+        return [job for job in group.waiting if all(need.id in self.finished for need in job.needs)]
+
+    def _reserve(self, group: Group, ready: list[Job], most: int) -> list[Job]:
+        """Reserve jobs whose inputs are ready."""
         taken: list[Job] = []
         for job in ready:
-            if len(taken) == group.width:
+            if len(taken) == most:
                 break
             if not self.store.lock(job):
                 continue
@@ -273,22 +269,48 @@ class _Run:
         group.running |= {job.id for job in taken}
         return taken
 
-    def _compute(self, chunk: _Chunk) -> None:
+    def _give_back(self, group: Group, jobs: list[Job]) -> None:
+        """Let jobs that were reserved wait again."""
+        for job in jobs:
+            self.store.unlock(job)
+        group.running -= {job.id for job in jobs}
+        group.waiting = jobs + group.waiting
+
+    def _compute(self, chunk: Chunk) -> None:
         """Compute a chunk and save its results; runs in a thread."""
         if chunk.jobs[0].stage in DERIVED:
-            derive = self._routes if chunk.jobs[0].stage == "routes" else self._choose
-            derive(chunk.jobs[0])
+            derive(chunk.jobs[0], self.grid, self.store, self.runner, self._load)
             return
         inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
+        name = (chunk.group.name, chunk.width)
         if chunk.group.on_host:
-            self._save(chunk, run_on_host(self.materials.stage(chunk.jobs[0]), inputs[0]))
+            self._save(chunk.jobs, run_on_host(self.materials.stage(chunk.jobs[0]), inputs[0]), 1)
+        elif chunk.group.trains:
+            self.runner.train(name, inputs, partial(self._join, chunk), partial(self._leave, chunk))
         else:
-            self._save(chunk, self.runner.run((chunk.group.name, chunk.width), inputs))
+            self._save(chunk.jobs, self.runner.run(name, inputs), chunk.width)
 
-    def _finish(self, chunk: _Chunk, error: BaseException | None) -> None:
+    def _join(self, chunk: Chunk, free: int) -> list[Inputs]:
+        """Let jobs that are ready join a chunk in training; runs in its thread."""
+        with self._lock:
+            in_time = time.perf_counter() < self._deadline
+            jobs = self._reserve(chunk.group, self._inputs_ready(chunk.group), free) if in_time else []
+            chunk.jobs.extend(jobs)
+            chunk.group.free = free - len(jobs)
+        return [self.materials.inputs(job, self._load) for job in jobs]
+
+    def _leave(self, chunk: Chunk, number: int, done: Done) -> None:
+        """Save the result of a job whose training has stopped; runs in its chunk's thread."""
+        job = chunk.jobs[number]
+        self._save([job], done, chunk.width)
+        with self._lock:
+            self._done(chunk.group, job)
+
+    def _finish(self, chunk: Chunk, error: BaseException | None) -> None:
         """Record how a chunk ended."""
         group = chunk.group
         group.running -= {job.id for job in chunk.jobs}
+        group.free = 0
         if error is None:
             for job in chunk.jobs:
                 self._done(group, job)
@@ -298,9 +320,8 @@ class _Run:
             self._fail(chunk, error)
         else:  # a full disk, a lost cluster: not the fault of these jobs, and others would fail too
             raise error
-        self._report("")
 
-    def _fail(self, chunk: _Chunk, error: Exception) -> None:
+    def _fail(self, chunk: Chunk, error: Exception) -> None:
         """Record why a chunk failed, for all of its jobs but those saved before."""
         message = "".join(traceback.format_exception_only(error)).strip()
         for job in chunk.jobs:
@@ -312,21 +333,19 @@ class _Run:
             self.store.unlock(job)
         self._warn(f"{chunk.group.label} failed: {message}")
 
-    def _narrow(self, chunk: _Chunk, error: OutOfMemoryError) -> None:
+    def _narrow(self, chunk: Chunk, error: OutOfMemoryError) -> None:
         """Try again at half the width."""
         group = chunk.group
-        for job in chunk.jobs:
-            self.store.unlock(job)
-        group.waiting = chunk.jobs + group.waiting
+        self._give_back(group, [job for job in chunk.jobs if job.id not in self.finished])
         if chunk.width == group.width:  # not narrowed since it began
             group.width //= 2
             self._warn(f"{group.label}: too wide for the memory ({error}); now {group.width} at a time")
             self._prepare(group)
 
-    def _save(self, chunk: _Chunk, done: Done) -> None:
-        """Save the results of a chunk."""
-        details = details_of(done, len(chunk.jobs), self.runner, chunk.width)
-        for job, result in zip(chunk.jobs, done.results, strict=True):
+    def _save(self, jobs: list[Job], done: Done, width: int) -> None:
+        """Save the results of jobs that were computed together."""
+        details = details_of(done, self.runner, width)
+        for job, result in zip(jobs, done.results, strict=True):
             if job.stage != "fit":
                 self.store.save_artefact(job, result, details)
                 continue
@@ -334,37 +353,13 @@ class _Run:
             followed = None if result.followed is None else result.followed.shortened()
             self.store.save_record(job, record, followed)
 
-    def _choose(self, job: Job) -> None:
-        """Choose a treatment by what was recorded of all, on the host."""
-        start = time.perf_counter()
-        cell, choice = choose_cell(job, self.materials, self.store, self._load)
-        picked = self.store.record(cell)
-        assert picked is not None
-        done = self._on_host(time.perf_counter() - start)
-        record = chosen_record(job, picked, choice, details_of(done, 1, self.runner, 1))
-        self.store.save_record(job, record)
-
-    def _routes(self, job: Job) -> None:
-        """Measure the structure of a split's routes, on the host."""
-        start = time.perf_counter()
-        dataset = self.materials.datasets[job.dataset]
-        split = dataset.split(job.split, self.materials.protocol)
-        found = route_structure(dataset, split, self._load(job.needs[0]), job.split)
-        seconds = time.perf_counter() - start
-        details = details_of(self._on_host(seconds), 1, self.runner, 1)
-        budget = float(dataset.budgets[-1])
-        self.store.save_record(job, routes_record(job, found, budget, self.grid.study.protocol, details))
-
-    def _on_host(self, seconds: float) -> Done:
-        """How long something took that needs no program."""
-        return Done([], seconds, 0.0, 0, self.runner.device, self.runner.cores)
-
     def _load(self, job: Job) -> Any:
         return self.store.load_artefact(job, self.materials.result_like(job))
 
-    def _done(self, group: _Group, job: Job) -> None:
+    def _done(self, group: Group, job: Job) -> None:
         self.store.unlock(job)
         self.finished.add(job.id)
+        group.running.discard(job.id)
         if job in group.waiting:
             group.waiting.remove(job)
 
@@ -382,7 +377,7 @@ class _Run:
         """Whether a job needs one that has failed."""
         return any(need.id in self.failed for need in job.all_needs())
 
-    def _awaits(self, job: Job, group: _Group) -> bool:
+    def _awaits(self, job: Job, group: Group) -> bool:
         """Whether a job needs, directly or not, one of the same group that has not begun.
 
         For instance, a Partial VAE of restored data needs one of incomplete data, by the same program.
@@ -394,8 +389,12 @@ class _Run:
             for need in job.needs
         )
 
-    def _is_ready(self, group: _Group) -> bool:
+    def _is_ready(self, group: Group) -> bool:
         return group.on_host or self.runner.ready((group.name, group.width))
+
+    def _lacks_program(self) -> bool:
+        """Whether jobs are ready to be computed, but not their program."""
+        return any(not self._is_ready(group) and self._inputs_ready(group) for group in self._groups)
 
     def _stuck(self) -> bool:
         """Whether every job that is left needs one that has failed."""
@@ -410,12 +409,9 @@ class _Run:
 
     def _report(self, doing: str) -> None:
         left = sum(len(group.waiting) + len(group.running) for group in self._groups)
-        self._on_progress(Progress(self._total - left, self._total, doing))
-
-
-def _label(job: Job) -> str:
-    """What a job's group does, for progress and warnings."""
-    return f"{job.dataset}: {f'{job.method} ({job.state})' if job.stage == 'fit' else work_of(job)}"
+        if doing or left != self._left:
+            self._left = left
+            self._on_progress(Progress(self._total - left, self._total, doing))
 
 
 def _write_study_file(study: Study, folder: Path) -> None:

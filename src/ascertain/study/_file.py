@@ -129,8 +129,9 @@ class Study(BaseModel):
     budgets
         Budgets to evaluate in place of a dataset's own, by dataset; the largest is trained for.
     scored
-        Whether policies are evaluated on the rows that chose checkpoints (`valid`, the paper's way) or on
-        `test` rows. A dataset with holes is always scored by estimates on test rows.
+        Whether policies are evaluated on the rows that chose checkpoints (`valid`, the paper's way), on
+        `test` rows, or on `both`: then `test_score` stands beside the scores of validation rows. A dataset
+        with holes is always scored by estimates on test rows.
     predictor
         The fixed predictor by name.
     settings
@@ -139,6 +140,12 @@ class Study(BaseModel):
         Whether to measure fixed routes too (table 1 of the paper); by default if rows are complete.
     seed
         Enters every random key.
+
+    Examples
+    --------
+    >>> study = Study(name="mine", datasets=("cube",), methods=("gdfs", "jafa:sm"))
+    >>> study.variants
+    [('gdfs', 's'), ('jafa', 'sm')]
     """
 
     model_config = _STRICT
@@ -260,7 +267,13 @@ class Study(BaseModel):
 
 
 def shipped() -> dict[str, str]:
-    """The study files that come with the package: their first comments, by name."""
+    """The study files that come with the package: their first comments, by name.
+
+    Examples
+    --------
+    >>> "paper" in shipped()
+    True
+    """
     found = {}
     for entry in sorted(resources.files("ascertain.study").joinpath("files").iterdir(), key=lambda e: e.name):
         found[entry.name.removesuffix(".toml")] = entry.read_text().splitlines()[0].lstrip("# ")

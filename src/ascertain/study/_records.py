@@ -30,15 +30,17 @@ _CHOICE = ("picked", "reason")  # only of `auto`
 _SHARE_DIGITS = 6
 
 
-def details_of(done: Done, n_jobs: int, runner: Runner, width: int) -> dict[str, Any]:
+def details_of(done: Done, runner: Runner, width: int) -> dict[str, Any]:
     """How a chunk was computed, for each of its jobs.
 
-    A job's seconds are those of one place of the chunk, so that they do not depend on how full it was.
+    A job's seconds are those of one place of the chunk, so that they do not depend on how full it was. For a
+    model that took a place while others were trained, the chunk is what ran while it was there, and its
+    jobs are counted on average.
     """
     return {
         "seconds": done.seconds / width,
         "chunk_seconds": done.seconds,
-        "chunk_jobs": n_jobs,
+        "chunk_jobs": done.jobs,
         "compile_seconds": done.compile_seconds,
         "temporary_bytes": done.temporary_bytes,
         "width": width,

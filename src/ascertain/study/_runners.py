@@ -6,15 +6,18 @@ the results. `ascertain.study._cluster` has a runner for other machines.
 
 import os
 import platform
-import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import jax
 
 from ascertain._core.checks import check_count
-from ascertain.recipe._programs import Done, Program, usable_cores
+from ascertain._core.threads import Turns
+from ascertain.recipe._programs import Done, Program, TrainingProgram, program_of, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
@@ -27,6 +30,18 @@ class OutOfMemoryError(Exception):
     """A program does not fit into the device's memory at its width."""
 
 
+More = Callable[[int], list[Inputs]]
+Keep = Callable[[int, Done], None]
+
+
+class Turn(NamedTuple):
+    """A time in which the device was busy, by `time.perf_counter`."""
+
+    start: float
+    end: float
+    work: str
+
+
 class Runner(ABC):
     """Computes chunks, in the background."""
 
@@ -34,6 +49,7 @@ class Runner(ABC):
     device: str  # its kind
     cores: int | None = None  # that compiled programs share; None if the device is another one
     host: str
+    turns: Sequence[Turn] = ()  # of the device so far, if it is this process's
 
     @property
     @abstractmethod
@@ -51,6 +67,27 @@ class Runner(ABC):
     @abstractmethod
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
         """Compute a chunk; raises `OutOfMemoryError` where a smaller width may do. Called from threads."""
+
+    def trains(self, stage: Stage) -> bool:
+        """Whether `train` can be asked to compute a stage; by default not."""
+        del stage
+        return False
+
+    def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+        """Train models, and further ones as soon as some have stopped, until there are no more.
+
+        Parameters
+        ----------
+        name
+            Of the program.
+        inputs
+            The first to train, at most the width.
+        more
+            Called with a number of free places, returns the inputs of at most as many models.
+        keep
+            Called with the number of a model, in the order of coming, and its result.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def close(self) -> None:
@@ -76,7 +113,8 @@ class LocalRunner(Runner):
         # Python traces one program after the other, in the order in which they are needed.
         self._tracer = ThreadPoolExecutor(1)
         self._compilers = ThreadPoolExecutor(threads or min(os.cpu_count() or 1, 16))
-        self._on_device = threading.Semaphore(1)
+        self._device = Turns()
+        self.turns: list[Turn] = []
         self._programs: dict[Hashable, Future[Program]] = {}
 
     @property
@@ -97,13 +135,42 @@ class LocalRunner(Runner):
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
         """Compute a chunk when the device is free."""
         program = self._programs[name].result()
-        with self._on_device:
+        with self._turn(program):
             return run_program(program, inputs)
+
+    def trains(self, stage: Stage) -> bool:
+        """Whether a stage is a training that can be interrupted."""
+        return stage.trains
+
+    def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+        """Train models; after every few rounds, other programs have their turn on the device."""
+        program = self._programs[name].result()
+        assert isinstance(program, TrainingProgram)
+        with enough_memory(program):
+            places = program.places()
+            places.fill(inputs)
+            while places.taken:
+                with self._turn(program):
+                    found = places.advance()
+                for number, done in found.items():
+                    keep(number, done)
+                places.fill(more(places.free))
 
     def close(self) -> None:
         """Stop compiling."""
         self._tracer.shutdown(wait=False, cancel_futures=True)
         self._compilers.shutdown(wait=False, cancel_futures=True)
+
+    @contextmanager
+    def _turn(self, program: Program) -> Iterator[None]:
+        """Wait until the device is free, and note how long it was busy then."""
+        with self._device:
+            start = time.perf_counter()
+            try:
+                yield
+            finally:
+                work = f"{program.stage.name} {program.stage.part}".strip()
+                self.turns.append(Turn(start, time.perf_counter(), work))
 
     def _build(self, ready: Future[Program], stage: Stage, like: Callable[[], Inputs], width: int) -> None:
         """Trace a program and pass it to the compilers; errors are raised when it is run."""
@@ -116,7 +183,7 @@ class LocalRunner(Runner):
                 ready.set_exception(error)
 
         try:
-            program = Program(stage, like(), width)
+            program = program_of(stage, like(), width)
             program.lower()
             self._compilers.submit(compile_it)
         except Exception as error:
@@ -130,12 +197,19 @@ def default_width() -> int:
 
 def run_program(program: Program, inputs: list[Inputs]) -> Done:
     """Run a program; raises `OutOfMemoryError` if memory does not suffice."""
+    with enough_memory(program):
+        return program.run(inputs)
+
+
+@contextmanager
+def enough_memory(program: Program) -> Iterator[None]:
+    """Raise an `OutOfMemoryError` if memory does not suffice for a program, before or while it is run."""
     memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     # Of the total memory, not of what is free now: the width should not depend on the moment.
     if memory is not None and program.width > 1 and program.total_bytes > _USABLE_MEMORY * memory:
         raise OutOfMemoryError(f"{program.total_bytes / 2**30:.1f} GiB of {memory / 2**30:.1f} GiB")
     try:
-        return program.run(inputs)
+        yield
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" in str(error):
             raise OutOfMemoryError(str(error).splitlines()[0]) from error

@@ -40,6 +40,10 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     -------
     Path
         The file that was written.
+
+    Examples
+    --------
+    `examples/several_completions.py` writes one about a study that it ran.
     """
     results = read_results(folder)
     path = folder / "report.html" if out is None else out
