@@ -194,6 +194,7 @@ def test_restorers_and_policies_are_fitted_once(fitted: tuple[AcquisitionClassif
     assert stages[:4] == ["predictor", "restorer (nearest)", "restorer (mixture)", "restorer (hotdeck)"]
 
 
+@pytest.mark.slow
 def test_the_policy_is_that_of_the_chosen_treatment(
     fitted: tuple[AcquisitionClassifier, str], planted: PlantedTable
 ) -> None:
@@ -220,6 +221,7 @@ def test_a_loaded_model_says_what_was_chosen(
     assert loaded.advisor_.auto == model.advisor_.auto
 
 
+@pytest.mark.slow
 def test_without_holes_it_is_restricted_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     table, y = patients(120, missing=0.0)
     model = quick(treatment="auto", verbose=1).fit(table, y)

@@ -33,13 +33,10 @@ def fitted() -> AcquisitionClassifier:
 # As scikit-learn wants it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {"effort": "low", "method": "static", "restorer": "hotdeck"},
-        pytest.param({"effort": "low"}, marks=pytest.mark.slow),
-        pytest.param({}, marks=pytest.mark.slow),
-    ],
+    [{"effort": "low", "method": "static", "restorer": "hotdeck"}, {"effort": "low"}, {}],
     ids=str,
 )
 def test_scikit_learns_checks_pass(parameters: dict[str, str]) -> None:

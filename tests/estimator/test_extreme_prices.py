@@ -29,7 +29,11 @@ def fitted(kind: str) -> AcquisitionClassifier:
 
 @pytest.mark.parametrize(
     ("kind", "bought", "spent"),
-    [("free", {*FREE}, 0.0), ("dear", {*DEAR}, 4e30), ("mixed", {"age", "smoker", "scan"}, 1.0)],
+    [
+        ("free", {*FREE}, 0.0),
+        ("dear", {*DEAR}, 4e30),
+        pytest.param("mixed", {"age", "smoker", "scan"}, 1.0, marks=pytest.mark.slow),
+    ],
 )
 def test_all_that_the_budget_pays_for_is_bought(kind: str, bought: set[str], spent: float) -> None:
     model = fitted(kind)
@@ -48,7 +52,7 @@ def test_all_that_the_budget_pays_for_is_bought(kind: str, bought: set[str], spe
     assert (scores.xs("mean_cost", level="metric") <= spent * (1 + 1e-6)).all()
 
 
-@pytest.mark.parametrize("kind", ["free", "dear", "mixed"])
+@pytest.mark.parametrize("kind", ["free", "dear", pytest.param("mixed", marks=pytest.mark.slow)])
 def test_a_consultation_goes_to_its_end(kind: str) -> None:
     case = Consultation(fitted(kind).advisor_)
     values = {"age": 40, "hat": "red", "smoker": True, "scan": 0.5}

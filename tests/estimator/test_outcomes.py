@@ -108,6 +108,7 @@ def test_a_panel_is_told_by_the_column_that_tells_most() -> None:
     assert all(50 < limit < 170 for limit in limits)
 
 
+@pytest.mark.slow
 def test_a_panel_without_such_a_column_is_told_by_the_predictions() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 4))
@@ -123,6 +124,7 @@ def test_a_panel_without_such_a_column_is_told_by_the_predictions() -> None:
     assert text.count("% of cases") == 2
 
 
+@pytest.mark.slow
 def test_the_outcomes_of_a_date_are_days() -> None:
     rng = np.random.default_rng(0)
     day = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 365, 300), unit="D")

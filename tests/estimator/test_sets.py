@@ -108,6 +108,7 @@ def test_the_value_is_that_of_the_set_and_near_the_best_of_all_sets() -> None:
     assert np.mean(shares) > 0.9
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_test_is_not_ordered_with_it() -> None:
     advisor = signs().advisor_
     nothing = np.zeros((1, 3), np.float32), np.zeros((1, 3), bool)

@@ -59,6 +59,7 @@ def test_rows_of_weight_zero_are_as_if_they_were_not_there() -> None:
     assert weighted.recommend(table).equals(plain.recommend(table))
 
 
+@pytest.mark.slow
 def test_weights_count_like_repetitions() -> None:
     table, y = patients(400, seed=1)
     ill = y == "ill"
@@ -73,6 +74,7 @@ def test_weights_count_like_repetitions() -> None:
     assert quick().fit(table, y).predict_proba(NOTHING)[0, 0] < expected - error
 
 
+@pytest.mark.slow
 def test_the_policy_serves_the_rows_that_count() -> None:
     """Half of the rows are decided by one column, half by another one."""
     rng = np.random.default_rng(0)

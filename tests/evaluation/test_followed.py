@@ -55,7 +55,7 @@ def both(
     return followed_values(followed, problem, table, enough=enough), direct
 
 
-@pytest.mark.parametrize("protocol", [PAPER, AFABENCH])
+@pytest.mark.parametrize("protocol", [PAPER, pytest.param(AFABENCH, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("problem", [PROBLEM, PRICED])
 @pytest.mark.parametrize("enough", [100, 1e9])
 def test_values_are_those_of_the_policies_themselves(

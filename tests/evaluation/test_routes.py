@@ -206,7 +206,7 @@ def boosted(table: Table) -> SklearnPredictor:
 
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
 @pytest.mark.parametrize("labels", [4, 3])  # of 4 classes: all, or the last one never occurs but is predicted
-@pytest.mark.parametrize("kind", ["jax", "sklearn"])
+@pytest.mark.parametrize("kind", ["jax", pytest.param("sklearn", marks=pytest.mark.slow)])
 def test_scores_are_those_of_scikit_learn(metric: Metric, labels: int, kind: str) -> None:
     table = random_table(150, 5, labels, n_classes=4)
     predictor: Any = linear(5, 4) if kind == "jax" else boosted(table)

@@ -56,6 +56,15 @@ def test_the_mean_is_the_doubly_robust_estimate() -> None:
     assert found.effective_rows == pytest.approx(same["effective_rows"].item())
 
 
+def test_where_decisions_cost_something_that_counts() -> None:
+    problem = PROBLEM.with_decision_costs([[0.0, 1.0], [7.0, 0.5]])
+    found = row_values([Chooses()], problem, rows(), Believes(), restorer=RESTORER, draws=3)
+    same = evaluate_incomplete(
+        Chooses(), problem, rows(), Believes(), restorer=RESTORER, draws=3, resamples=2
+    ).query("estimator == 'dr' and metric == 'decision_cost'")
+    assert found.values.mean() == pytest.approx(-same["estimate"].item(), abs=1e-9)
+
+
 def test_the_truth_is_within_the_standard_error() -> None:
     found = row_values([Chooses()], PROBLEM, rows(8000), Believes(), restorer=RESTORER).values[0]
     error = found.std() / np.sqrt(len(found))

@@ -86,6 +86,9 @@ def test_one_may_stop_at_any_question() -> None:
     end, terminal = typed("help")  # then "stop", while the first known column is asked for
     assert end.values == {}
     assert "end with the prediction" in terminal.shown
+    for word in ("quit", "Exit"):
+        end, _ = typed("40", word, "f")
+        assert end.values == {"age": 40}
     end, _ = typed(
         "40", "f", "0.5", "-1", "1"
     )  # "stop" where the second value of the blood panel is asked for

@@ -107,6 +107,7 @@ def _choose(choices: FitChoices, shared: Shared) -> AutoChoice:
         budget=found.budget,
         effective_rows=found.effective_rows,
         n_rows=values.shape[1],
+        by="brier" if problem.decision_costs is None else "decision_cost",
     )
     return choose(scores, dict(zip(treatments, values, strict=True)), measured, clusters_of(valid.ids))
 

@@ -93,6 +93,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         the class with the least expected cost, `evaluate` and `score` have what decisions cost, and the
         planner asks for what makes them cost less. Not together with `class_weight`, as probabilities must
         be those of the rows as they occur.
+    stop_early
+        With `decision_costs` in the unit of `costs`, and `method="planner"`: to stop as soon as no further
+        measurement is expected to save as much as it costs, in place of spending the budget.
     validation_fraction
         The share of the rows that is held out, to choose between stages of training and to calibrate.
     effort
@@ -119,8 +122,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         With `treatment="auto"`, what was considered: a row for each `candidate`, with the `restorer_score`
         (an energy score; smaller is better), its `score_difference` to the nearest hot deck's and the
         standard error of that, whether it was `dropped`, the `value` of its policy (1 less half the Brier
-        score), the `difference` to the best value with its `standard_error`, whether it was `chosen`, and
-        the `rule` that decided. Else None.
+        score or, with `decision_costs`, minus the mean cost of decisions), the `difference` to the best value
+        with its `standard_error`, whether it was `chosen`, and the `rule` that decided. Else None.
 
     Examples
     --------
@@ -156,6 +159,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         verbose: int = 0,
         decision_costs: Any = None,
         setup: Any = None,
+        stop_early: bool = False,
     ):
         self.method = method
         self.state = state
@@ -175,6 +179,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.verbose = verbose
         self.decision_costs = decision_costs
         self.setup = setup
+        self.stop_early = stop_early
 
     def fit(
         self,
@@ -535,6 +540,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             "known": list(encoding.known) or None,
             "default_cost": None if self.default_cost is None else float(self.default_cost),
             **({} if costs is None else {"decision_costs": np.asarray(costs, np.float64).tolist()}),
+            **({"stop_early": True} if self.stop_early else {}),
             **_setup_parameter(encoding),
             "class_weight": weight if isinstance(weight, str) else None,
             "validation_fraction": float(self.validation_fraction),
@@ -543,8 +549,14 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _choices(self) -> FitChoices:
         data = (self.treatment or default_treatment(self.method), self.restorer)
-        choices = FitChoices(self.method, self.state, *data, self.predictor, self.effort, self.completions)
+        how: tuple[Any, ...] = (self.predictor, self.effort, self.completions, bool(self.stop_early))
+        choices = FitChoices(self.method, self.state, *data, *how)
         choices.check()
+        if self.stop_early and self.decision_costs is None:
+            raise InputError(
+                "stop_early weighs prices against what wrong decisions cost; say what these cost, in the "
+                "same unit, with decision_costs"
+            )
         if self.decision_costs is not None and self.class_weight is not None:
             raise InputError(
                 "decision_costs and class_weight exclude each other: costs are weighed with probabilities as "

@@ -68,6 +68,7 @@ class FitChoices:
     predictor: Any
     effort: str
     completions: int = 1
+    stop_early: bool = False  # where a measurement costs more than it saves
 
     @property
     def treated(self) -> Treated:
@@ -101,6 +102,8 @@ class FitChoices:
         method.check_state(self.state)
         check_treatment(self.treatment, TREATMENTS)
         method.treating(method.settings(), self.treatment)
+        if self.stop_early:
+            method.stopping_early(method.settings())
         restoration.get(self.restorer).check_label_free("completing a new row")
         effort(self.effort)
         check_completions(self.completions)
@@ -281,6 +284,8 @@ class Shared:
         """The settings of a method for a treatment."""
         method = methods.get(choices.method)
         settings = method.completed(method.settings(), self._plain, PAPER)
+        if choices.stop_early:
+            settings = method.stopping_early(settings)
         return self._shortened(method.treating(settings, choices.treatment))
 
     def key(self, stage: str, **parts: Any) -> PRNGKeyArray:

@@ -68,6 +68,7 @@ class Measured(Strict):
     budget: float
     effective_rows: float
     n_rows: int
+    by: Literal["brier", "decision_cost"] = "brier"
 
     @property
     def how(self) -> str:
@@ -121,7 +122,8 @@ class AutoChoice(Strict):
         rule = next(each.rule for each in self.considered if each.chosen)
         left_out = [each.candidate for each in self.considered if each.dropped]
         rows = f"{self.measured.n_rows:,} validation rows"
-        found = f"{self.treated} was chosen: {rule}, on {rows} by {self.measured.how}."
+        judged = "what decisions cost, " if self.measured.by == "decision_cost" else ""
+        found = f"{self.treated} was chosen: {rule}, on {rows} by {judged}{self.measured.how}."
         return f"{found} Dropped by the scores of their draws: {', '.join(left_out)}." if left_out else found
 
     def frame(self) -> pd.DataFrame:

@@ -67,6 +67,10 @@ def evaluate(
         `mean_acquisitions`, `forced_stop_rate` and `n_rows`. Where the problem says what decisions cost, also
         `decision_cost`, the mean cost of the decisions that are expected to cost least, and `total_cost`,
         that and the `mean_cost` of acquisitions.
+
+    Examples
+    --------
+    `docs/methods.md` fits a policy and scores it at three budgets.
     """
     problem.check(table)
     amounts = check_budgets(problem, budgets)
@@ -107,6 +111,21 @@ def evaluate_soft(
         One row per threshold: `threshold` (NaN where none is given), the scores of
         `ascertain.metrics.measure`, `mean_cost`, `mean_acquisitions` and `n_rows`; and what decisions cost,
         as for `evaluate`.
+
+    Examples
+    --------
+    A policy that stops at once, and a predictor that always predicts the same:
+
+    >>> import jax.numpy as jnp
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table, methods
+    >>> problem, table = Problem([[True]], [1], budget=1, n_classes=2), Table([[0.0], [1.0]], [0, 1])
+    >>> policy = methods.fit("stop", jr.key(0), problem, table, table)
+    >>> def guess(x, observed):
+    ...     return jnp.broadcast_to(jnp.array([[0.4, 0.6]]), (len(x), 2))
+    >>> scores = evaluate_soft(policy, problem, table, guess)
+    >>> scores["accuracy"].item(), scores["mean_cost"].item()
+    (0.5, 0.0)
     """
     problem.check(table)
     rows, anonymous = sample_rows(table, max_rows, seed), problem.without_names()

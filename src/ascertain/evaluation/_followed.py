@@ -28,6 +28,7 @@ from ascertain.evaluation._partial_rollouts import (
 from ascertain.evaluation._propensity import assign_folds
 from ascertain.evaluation._rollouts import budget_rollouts, episodes_by_budget
 from ascertain.evaluation._row_values import CLIP, ENOUGH_ROWS, RowValues, all_alike
+from ascertain.evaluation._worth import worth
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.predictors._predictions import predict_in_jax
@@ -41,7 +42,7 @@ DRAWS = 4  # of the outcome model
 
 
 class Followed(NamedTuple):
-    """A policy in rows with holes, at several budgets; a worth is 1 less half the Brier score."""
+    """A policy in rows with holes, at several budgets; worths are those of `worth`."""
 
     budgets: Float[Numbers, " budgets"]
     choices: Int[Numbers, "budgets rows steps"]  # 1 + the action, as if every action were available
@@ -103,8 +104,9 @@ def follow(
         sample size is never above their number.
     """
     rules: dict[str, Any] = {"protocol": protocol, "n_steps": n_steps, "separate": separate}
+    costs = problem.decision_costs
     largest = budget_rollouts(key, policy, problem, table, budgets.max()[None], **rules)
-    as_it_is = _worth(predict_in_jax(predictor, problem, table, largest.acquired)[0], table.y)
+    as_it_is = worth(predict_in_jax(predictor, problem, table, largest.acquired)[0], table.y, costs)
     readable = problem.readable(table.available)
     everything = table.with_cells(table.x, jnp.ones_like(table.available))
     episodes_at = episodes_by_budget(key, policy, problem, everything, budgets, **rules)
@@ -114,7 +116,7 @@ def follow(
         limited, acting = problem.at(budget), policy.at(budget)
         episodes = episodes_at(budget)
         choices, acquired = episodes.choices, episodes.acquired(problem.n_actions)
-        ends = _worth(predict_in_jax(predictor, problem, table, acquired[-1:])[0], table.y)
+        ends = worth(predict_in_jax(predictor, problem, table, acquired[-1:])[0], table.y, costs)
         supported = jnp.take_along_axis(readable, jnp.maximum(choices - 1, 0), axis=1) | (choices == 0)
         complete = supported.all(axis=1)
         n_valid = jnp.where(complete, (choices > 0).sum(axis=1), supported.argmin(axis=1) + 1)
@@ -129,8 +131,8 @@ def follow(
             completed = restore(drawing, restorer, seen)
             resumed = acquire(continuing, Resumed(acting, given), limited, completed, protocol, n_steps)
             reached = resumed.acquired(problem.n_actions)[-1:]
-            worth = _worth(predict_in_jax(predictor, problem, completed, reached)[0], table.y)
-            return number + 1, futures.at[:, step].add(worth / draws)
+            value = worth(predict_in_jax(predictor, problem, completed, reached)[0], table.y, costs)
+            return number + 1, futures.at[:, step].add(value / draws)
 
         last = draws * jnp.where(n_complete >= enough, n_valid.max(), 0)
         start = (jnp.zeros_like(last), jnp.zeros(choices.shape, jnp.float32))
@@ -190,8 +192,3 @@ def _supported(choices: Int[np.ndarray, "rows steps"], readable: np.ndarray) -> 
     """How far rows support recorded choices; what was spent plays no part in values."""
     nothing = np.zeros(len(choices))
     return support(choices, nothing, nothing.astype(bool), readable)
-
-
-def _worth(probabilities: Float[Array, "rows classes"], y: Int[Array, " rows"]) -> Float[Array, " rows"]:
-    error = probabilities - jax.nn.one_hot(y, probabilities.shape[1])
-    return 1 - jnp.sum(error**2, axis=1) / 2

@@ -17,7 +17,9 @@ no estimate.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -36,6 +38,7 @@ from ascertain.evaluation._intervals import (
     WeightedPredictions,
     bootstrap_intervals,
     intervals,
+    row_influences,
     within_range,
 )
 from ascertain.evaluation._partial_rollouts import (
@@ -55,6 +58,7 @@ from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
 from ascertain.restoration import Restorer
 
+CLIP = 0.02  # the least propensity
 LEAST_EFFECTIVE_ROWS = 30  # of all rows, for an estimate; of each class, for one without a warning
 METRICS = (
     *("accuracy", "f1", "auroc", "auprc", "log_loss", "brier", "ece"),
@@ -79,7 +83,7 @@ def evaluate_incomplete(
     futures: int = MOST_FUTURES,
     resamples: int = 0,
     level: float = 0.95,
-    clip: float = 0.02,
+    clip: float = CLIP,
     key: PRNGKeyArray | None = None,
     max_rows: int | None = None,
     seed: int = 0,
@@ -135,55 +139,182 @@ def evaluate_incomplete(
         `reason`, empty unless there is no estimate (NaN), because there are fewer than 30 effective rows, or
         because no row of a class has what the policy asks for. If there is none at any budget, an
         `InputError` is raised.
+
+    Examples
+    --------
+    `AcquisitionClassifier.evaluate` calls it; `examples/rare_outcome.py` goes through what it returns.
     """
-    problem.check(table)
-    amounts = check_budgets(problem, budgets).tolist()
-    check_count("draws", draws, least=1)
-    check_count("futures", futures, least=1)
+    estimation = Estimation.of(
+        policy,
+        problem,
+        table,
+        predictor,
+        restorer=restorer,
+        protocol=protocol,
+        budgets=budgets,
+        draws=draws,
+        futures=futures,
+        clip=clip,
+        key=key,
+        max_rows=max_rows,
+        seed=seed,
+        thresholds=thresholds,
+        sample_weight=sample_weight,
+    )
     check_count("resamples", resamples, least=0)
-    level, clip = _check_share("level", level), _check_share("clip", clip)
-    metrics = (*METRICS, *decision_metrics(problem, thresholds))
-    estimators = ("ipw",) if restorer is None else ("ipw", "dr")
-    rows, row_weights = _counted(table, sample_weight, max_rows, seed)
-    n_steps = most_steps(problem, amounts)
-    clusters, y = clusters_of(rows.ids), np.asarray(rows.y)
-    fold = assign_folds(len(rows.y), seed, clusters)
-    key = jr.key(seed) if key is None else key
-    records = []
-    for budget in amounts:
-        limited = problem.without_names().at(budget)
-        target = Target(policy.at(limited.budget), limited, predictor, protocol, n_steps)
-        rollouts = roll_out_partially(key, target, rows)
-        weights = importance_weights(rollouts, limited, rows, fold, clip).scaled(row_weights)
-        facts = _support(problem, budget, rollouts, weights, y)
-        samples: dict[str, WeightedPredictions] = {}
-        drawn = {"ipw": 0, "dr": 0}
-        if not facts["reason"]:
-            samples["ipw"] = complete = complete_predictions(target, rows, rollouts, weights)
-            if restorer is not None:
-                rng = np.random.default_rng(seed)
-                chosen = Futures.chosen(weights, y, draws=draws, most=futures, rng=rng)
-                samples["dr"] = doubly_robust_predictions(
-                    jr.fold_in(key, 1), target, rows, rollouts, chosen, restorer, complete
-                )
-                drawn["dr"] = len(np.unique(chosen.row))
-        for estimator in estimators:
-            sample = samples.get(estimator)
-            if sample is not None:
-                sample = with_decisions(sample, problem, thresholds)
-            numbers = _numbers(sample, metrics, weights, clusters, level, resamples, seed)
-            more = facts | {"drawn_rows": drawn[estimator]}
-            named = {"budget": budget, "estimator": estimator}
-            records += [named | {"metric": metric} | numbers[metric] | more for metric in metrics]
-    found = pd.DataFrame(records)
-    if (found["reason"] != "").all():
-        reasons = "; ".join(found["reason"].unique())
+    level = _check_share("level", level)
+    found = [estimation.at(budget).frame(level=level, resamples=resamples) for budget in estimation.budgets]
+    return all_estimates(found)
+
+
+def all_estimates(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Put the estimates of several budgets together; raises where there is none at any of them."""
+    together = pd.concat(found, ignore_index=True)
+    if (together["reason"] != "").all():
+        reasons = "; ".join(together["reason"].unique())
         raise TooFewRowsError(
             f"{reasons}. An estimate needs {LEAST_EFFECTIVE_ROWS} effective rows, and some of every class "
             "with what the policy asks for: give more test rows, or a smaller budget, with which the policy "
             "can be followed further"
         )
-    return found
+    return together
+
+
+@dataclass(frozen=True, eq=False)
+class Estimation:
+    """How the scores of a policy are estimated at several budgets: what `evaluate_incomplete` is given."""
+
+    policy: Policy
+    problem: Problem
+    rows: Table
+    predictor: Predictor
+    restorer: Restorer | None
+    protocol: Protocol
+    budgets: tuple[float, ...]
+    draws: int
+    futures: int
+    clip: float
+    key: PRNGKeyArray
+    seed: int
+    thresholds: Sequence[float]
+    row_weights: Float[np.ndarray, " rows"] | None
+
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        problem: Problem,
+        table: Table,
+        predictor: Predictor,
+        *,
+        restorer: Restorer | None = None,
+        protocol: Protocol = PAPER,
+        budgets: Sequence[float] | None = None,
+        draws: int = 8,
+        futures: int = MOST_FUTURES,
+        clip: float = CLIP,
+        key: PRNGKeyArray | None = None,
+        max_rows: int | None = None,
+        seed: int = 0,
+        thresholds: Sequence[float] = (),
+        sample_weight: ArrayLike | None = None,
+    ) -> "Estimation":
+        """Check what is given; the parameters are those of `evaluate_incomplete`."""
+        problem.check(table)
+        amounts = tuple(check_budgets(problem, budgets).tolist())
+        check_count("draws", draws, least=1)
+        check_count("futures", futures, least=1)
+        decision_metrics(problem, thresholds)  # raises where net benefit has no meaning
+        rows, row_weights = _counted(table, sample_weight, max_rows, seed)
+        return cls(
+            policy,
+            problem,
+            rows,
+            predictor,
+            restorer,
+            protocol,
+            budgets=amounts,
+            draws=draws,
+            futures=futures,
+            clip=_check_share("clip", clip),
+            key=jr.key(seed) if key is None else key,
+            seed=seed,
+            thresholds=thresholds,
+            row_weights=row_weights,
+        )
+
+    @cached_property
+    def clusters(self) -> Int[np.ndarray, " rows"] | None:
+        """Which rows belong together."""
+        return clusters_of(self.rows.ids)
+
+    @cached_property
+    def fold(self) -> Int[np.ndarray, " rows"]:
+        """The fold of each row, in which its propensities are predicted."""
+        return assign_folds(len(self.rows.y), self.seed, self.clusters)
+
+    def at(self, budget: float) -> "Estimated":
+        """Follow the policy at a budget, and weight what it predicts."""
+        y, limited = np.asarray(self.rows.y), self.problem.without_names().at(budget)
+        n_steps = most_steps(self.problem, list(self.budgets))
+        target = Target(self.policy.at(limited.budget), limited, self.predictor, self.protocol, n_steps)
+        rollouts = roll_out_partially(self.key, target, self.rows)
+        weights = importance_weights(rollouts, limited, self.rows, self.fold, self.clip)
+        weights = weights.scaled(self.row_weights)
+        facts = _support(self.problem, budget, rollouts, weights, y)
+        samples: dict[str, WeightedPredictions] = {}
+        drawn = 0
+        if not facts["reason"]:
+            samples["ipw"] = complete = complete_predictions(target, self.rows, rollouts, weights)
+            if self.restorer is not None:
+                rng = np.random.default_rng(self.seed)
+                chosen = Futures.chosen(weights, y, draws=self.draws, most=self.futures, rng=rng)
+                samples["dr"] = doubly_robust_predictions(
+                    jr.fold_in(self.key, 1), target, self.rows, rollouts, chosen, self.restorer, complete
+                )
+                drawn = len(np.unique(chosen.row))
+        with_all = {
+            name: with_decisions(each, self.problem, self.thresholds) for name, each in samples.items()
+        }
+        return Estimated(self, budget, with_all, weights, facts, drawn)
+
+
+class Estimated(NamedTuple):
+    """What a policy predicts at a budget, weighted by each estimator, and what that rests on."""
+
+    by: Estimation
+    budget: float
+    samples: dict[str, WeightedPredictions]  # none where there is no estimate
+    weights: ImportanceWeights
+    facts: dict[str, Any]
+    drawn_rows: int
+
+    def frame(self, *, level: float = 0.95, resamples: int = 0) -> pd.DataFrame:
+        """Estimates with their intervals, as in `evaluate_incomplete`."""
+        metrics = (*METRICS, *decision_metrics(self.by.problem, self.by.thresholds))
+        records = []
+        for estimator in ("ipw",) if self.by.restorer is None else ("ipw", "dr"):
+            numbers = _numbers(
+                self.samples.get(estimator),
+                metrics,
+                self.weights,
+                self.by.clusters,
+                level,
+                resamples,
+                self.by.seed,
+            )
+            more = self.facts | {"drawn_rows": self.drawn_rows if estimator == "dr" else 0}
+            named = {"budget": self.budget, "estimator": estimator}
+            records += [named | {"metric": metric} | numbers[metric] | more for metric in metrics]
+        return pd.DataFrame(records)
+
+    def influences(self, estimator: str) -> dict[str, Float[np.ndarray, " instances"]]:
+        """How much every instance moves each of an estimator's scores; nothing where there is no estimate."""
+        sample, weights = self.samples.get(estimator), self.weights
+        if sample is None:
+            return {}
+        n_rows = len(weights.cumulative)
+        return row_influences(sample, sample.scores(), n_rows, weights.residuals, clusters=self.by.clusters)
 
 
 def _counted(

@@ -113,16 +113,9 @@ def intervals(
         Numbers, from 0, of the instances that rows belong to: those of one instance count as one. None: each
         row is an instance.
     """
-    moved = influences(predictions, scores, n_rows)
-    values = np.stack(list(moved.values()), axis=1)
-    share = 1.0
-    if clusters is not None:  # rows of an instance move a score together (Liang & Zeger, 1986)
-        values = _summed(values, clusters)
-        residuals = None if residuals is None else _summed(residuals, clusters)
-        share = len(values) / n_rows
-    with one_thread():
-        values = _unexplained(values, residuals)
-    error = dict(zip(moved, np.sqrt(np.square(values).sum(axis=0)).tolist(), strict=True))
+    moved = row_influences(predictions, scores, n_rows, residuals, clusters=clusters)
+    error = {name: float(np.sqrt(np.square(each).sum())) for name, each in moved.items()}
+    share = 1.0 if clusters is None else (int(clusters.max()) + 1) / n_rows
     effective = predictions.effective_rows(predictions.probabilities.shape[1])
     present = effective[effective > 0]
     z = float(norm.ppf((1 + level) / 2))
@@ -131,6 +124,29 @@ def intervals(
         rows = share * (2 * present.min(initial=np.inf) if name in _RANKINGS else present.sum())
         low[name], high[name] = _ends(name, score, error[name], rows, z)
     return low, high
+
+
+def row_influences(
+    predictions: WeightedPredictions,
+    scores: dict[str, float],
+    n_rows: int,
+    residuals: Float[np.ndarray, "rows models"] | None = None,
+    *,
+    clusters: Int[np.ndarray, " rows"] | None = None,
+) -> dict[str, Float[np.ndarray, " instances"]]:
+    """How much every instance moves each score, less what estimated propensities explain.
+
+    The square root of their sum of squares is a standard error. Those of two policies in the same rows can be
+    subtracted: then it is the standard error of the difference. The parameters are those of `intervals`.
+    """
+    moved = influences(predictions, scores, n_rows)
+    values = np.stack(list(moved.values()), axis=1)
+    if clusters is not None:  # rows of an instance move a score together (Liang & Zeger, 1986)
+        values = _summed(values, clusters)
+        residuals = None if residuals is None else _summed(residuals, clusters)
+    with one_thread():
+        values = _unexplained(values, residuals)
+    return dict(zip(moved, values.T, strict=True))
 
 
 def _ends(metric: str, score: float, error: float, rows: float, z: float) -> tuple[float, float]:

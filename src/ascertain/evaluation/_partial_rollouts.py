@@ -201,7 +201,7 @@ def _made_choices(
     choices = Choices(
         action=rollouts.choices[row, step] - 1,
         available=step < rollouts.n_supported[row],
-        x=np.asarray(table.x, np.float64)[row],
+        x=np.asarray(table.x)[row].astype(np.float64),
         observed=observed_features(problem, acquired) | always_available(table),
         acquired=acquired,
         y=np.asarray(table.y)[row],

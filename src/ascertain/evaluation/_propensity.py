@@ -80,6 +80,16 @@ def availability_weights(
         The least probability; a smaller one counts as this one, which bounds the weights.
     seed
         Seed of the folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ascertain import Problem, Table
+    >>> x = np.zeros((40, 2))
+    >>> x[:20, 1] = np.nan  # half of the rows lack the second action, for no reason
+    >>> problem = Problem(np.eye(2), [1, 1], budget=2, n_classes=2)
+    >>> availability_weights(problem, Table(x, np.arange(40) % 2)).mean(axis=0).round(1).tolist()
+    [1.0, 2.0]
     """
     x, available, y = (np.asarray(each) for each in (table.x, table.available, table.y))
     reveals, has = np.asarray(problem.reveals), np.asarray(problem.readable(jnp.asarray(available)))

@@ -61,6 +61,19 @@ def route_structure(
         The number of the split, which seeds the sampling.
     budget
         The budget; by default the dataset's largest.
+
+    Examples
+    --------
+    `ascertain routes cube` prints it for a dataset, and `docs/data.md` says what it means. With a budget for
+    one of 20 actions there are 20 routes:
+
+    >>> import jax.numpy as jnp
+    >>> from ascertain.datasets import cube
+    >>> small = cube(100)
+    >>> def guess(x, observed):
+    ...     return jnp.broadcast_to(jnp.eye(8)[:1], (len(x), 8))
+    >>> route_structure(small, small.split(0), guess, 0, budget=1).routes
+    20
     """
     _refuse_holes(dataset, split)
     key = _REFERENCE_KEYS.get(dataset.name, dataset.name)

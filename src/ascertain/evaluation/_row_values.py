@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from ascertain._core.checks import check_count
 from ascertain._core.clusters import clusters_of
@@ -27,6 +27,7 @@ from ascertain.evaluation._partial_rollouts import (
 )
 from ascertain.evaluation._propensity import assign_folds
 from ascertain.evaluation._rollouts import most_steps, roll_out
+from ascertain.evaluation._worth import worth
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.predictors._predictions import predict_sets
@@ -41,7 +42,7 @@ CLIP = 0.02  # the least propensity
 class RowValues(NamedTuple):
     """What policies are worth in each row at one budget, and how that was found."""
 
-    values: Float[np.ndarray, "policies rows"]  # 1 less half the Brier score: 1 is always right and certain
+    values: Float[np.ndarray, "policies rows"]  # see `worth`: larger is better
     estimator: Literal["dr", "restricted"]
     budget: float
     effective_rows: float  # of the policy that fewest rows support; of those as they are, all
@@ -85,7 +86,7 @@ def row_values(
     if not policies:
         raise InputError("there is no policy to compare")
     amounts = sorted(check_budgets(problem, budgets).tolist(), reverse=True)
-    n_steps, key = most_steps(problem, amounts), jr.key(seed)
+    n_steps, key, costs = most_steps(problem, amounts), jr.key(seed), _decision_costs(problem)
     fold, y = assign_folds(len(table.y), seed, clusters_of(table.ids)), np.asarray(table.y)
     for budget in amounts:
         limited = problem.without_names().at(budget)
@@ -105,7 +106,7 @@ def row_values(
             sample = doubly_robust_predictions(
                 jr.fold_in(key, 1), target, table, rolled, futures, restorer, complete
             )
-            values.append(_by_row(sample, len(fold)))
+            values.append(_by_row(sample, len(fold), costs))
         return RowValues(np.stack(values), "dr", budget, effective)
     found = [_value_as_it_is(key, each, problem, table, predictor, amounts[0], protocol) for each in policies]
     return RowValues(np.stack(found), "restricted", amounts[0], float(len(fold)))
@@ -128,22 +129,16 @@ def _value_as_it_is(
 ) -> Float[np.ndarray, " rows"]:
     reached = roll_out(key, policy, problem, table, [budget], protocol=protocol)
     predicted = predict_sets(predictor, problem, table, reached.acquired)[0]
-    return _worth(np.asarray(predicted, np.float64), np.asarray(table.y))
+    return worth(np.asarray(predicted, np.float64), np.asarray(table.y), _decision_costs(problem))
 
 
-def _by_row(sample: WeightedPredictions, n_rows: int) -> Float[np.ndarray, " rows"]:
+def _by_row(
+    sample: WeightedPredictions, n_rows: int, costs: Float[np.ndarray, "classes classes"] | None
+) -> Float[np.ndarray, " rows"]:
     """Add up the weighted predictions of each row, whose weights sum to 1."""
-    return np.bincount(sample.row, sample.weight * _worth(sample.probabilities, sample.y), minlength=n_rows)
+    values = worth(sample.probabilities.astype(np.float64), sample.y, costs)
+    return np.bincount(sample.row, sample.weight * values, minlength=n_rows)
 
 
-def _worth(
-    probabilities: Float[np.ndarray, "points classes"], y: Int[np.ndarray, " points"]
-) -> Float[np.ndarray, " points"]:
-    """1 less half the Brier score.
-
-    Unlike accuracy it tells policies apart where one class is rare, and unlike the log loss it is bounded.
-    """
-    error = probabilities.copy()
-    error[np.arange(len(y)), y] -= 1
-    worth: np.ndarray = 1 - np.square(error).sum(axis=1) / 2
-    return worth
+def _decision_costs(problem: Problem) -> Float[np.ndarray, "classes classes"] | None:
+    return None if problem.decision_costs is None else np.asarray(problem.decision_costs, np.float64)

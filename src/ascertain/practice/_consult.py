@@ -36,8 +36,9 @@ _HELP = (
     ("budget AMOUNT", "what may be spent on this case"),
     ("list", "everything that can be measured"),
     ("save FILE", "keep the case, to continue with --case FILE"),
-    ("stop", "end with the prediction"),
+    ("stop", "end with the prediction; also quit or exit"),
 )
+_STOPS = ("stop", "quit", "exit")
 _WHY = {
     "policy": "nothing else is expected to be worth its price",
     "budget": "nothing else fits the budget",
@@ -96,7 +97,7 @@ class Session:
         while self.case is before:
             line = self._ask(self._prompt(option)).strip()
             word, _, rest = line.partition(" ")
-            if word.casefold() == "stop" and not rest:
+            if word.casefold() in _STOPS and not rest and not self._is_result(word, option):
                 raise _Stop
             try:
                 self._execute(word.casefold(), rest.strip(), line, answer, option)
@@ -166,12 +167,17 @@ class Session:
             raise InputError(f"nothing of {option.action!r} was entered; type skip if it cannot be measured")
         self.case = self.case.enter(values)
 
+    def _is_result(self, word: str, option: Option | None) -> bool:
+        """Whether a word is a category of what is recommended."""
+        columns = () if option is None else option.columns
+        return any(word in (self._columns[each].categories or ()) for each in columns)
+
     def _ask_value(self, column: str) -> Value | None:
         """Ask for one column until the answer can be used; None if it is left empty."""
         allowed, categories = self._columns[column].allowed, self._columns[column].categories or ()
         while line := self._ask(f"{column}, {allowed}; empty if not known > ").strip():
             if line not in categories:
-                if line.casefold() == "stop":
+                if line.casefold() in _STOPS:
                     raise _Stop
                 if line.casefold() in ("help", "?"):
                     self._show_help()

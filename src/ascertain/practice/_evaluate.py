@@ -16,7 +16,7 @@ from ascertain.practice._new_rows import match_columns
 from ascertain.practice.comparison._scoring import Score, find_score, score
 from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
 from ascertain.problem import Table
-from ascertain.tables._reading import UserTable, take_instances, take_target
+from ascertain.tables._reading import UserTable, take_instances, take_target, take_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,7 @@ def evaluate_rows(
     budgets: Sequence[float] | None = None,
     by: Sequence[str] = (),
     rows_of: str | None = None,
+    weights: str | None = None,
     effort: str = "standard",
     seed: int = 0,
 ) -> Evaluation:
@@ -89,6 +90,8 @@ def evaluate_rows(
         Columns to make subgroups by.
     rows_of
         The column that says which rows belong together, such as those of a patient; intervals allow for it.
+    weights
+        The column that says how much each row counts; rows of weight 0 are left out.
     effort, seed
         How many draws are made, and of what.
     """
@@ -97,7 +100,9 @@ def evaluate_rows(
     if target is None:
         raise InputError("the model does not know the name of its target; name the column with --target")
     user = take_target(table, target, name)
-    columns = find_columns(table.loc[table[target].notna()].reset_index(drop=True), by, target)
+    if weights is not None:
+        user = take_weights(user, weights)
+    columns = find_columns(table.loc[user.columns.index].reset_index(drop=True), by, target)
     codes = _codes(user, [str(each) for each in advisor.classes])
     if rows_of is not None:
         user = take_instances(user, rows_of)
@@ -106,8 +111,8 @@ def evaluate_rows(
     tested = Table(x, codes, available, n_classes=len(advisor.classes), ids=user.instances)
     amounts = _budgets(model, budgets)
     habits = Habits.found(advisor.problem, available, codes)
-    ways: dict[str, Any] = {"habits": habits, "effort": effort, "seed": seed}
-    scores = score(advisor, tested, amounts, amounts, advisor.restorer, **ways)
+    ways: dict[str, Any] = {"habits": habits, "weights": user.weights, "effort": effort, "seed": seed}
+    scores = score(advisor, tested, amounts, amounts, advisor.restorer, **ways).frame
     subgroups = [score_subgroups(advisor, tested, column, advisor.restorer, **ways) for column in columns]
     sizes = np.bincount(codes, minlength=len(advisor.classes))
     counts = {str(label): int(size) for label, size in zip(advisor.classes, sizes, strict=True)}
@@ -118,6 +123,8 @@ def evaluate_rows(
             f"Being measured tells the class in this table: {names}. For scores of rows as they are, "
             "measurements were hidden at random until every class had as many."
         )
+    if user.weightless:
+        notes.append(f"{user.weightless:,} rows of weight 0 in {weights!r} were left out.")
     if user.unlabelled:
         notes.append(f"{user.unlabelled:,} rows without {target!r} were left out.")
     return Evaluation(target, counts, tuple(amounts), scores, tuple(subgroups), tuple(notes))

@@ -80,7 +80,8 @@ def recommend_rows(
     amounts, purse = _amounts(table, spent)
     advisor = model.advisor_
     usual = float(str(np.asarray(advisor.problem.budget)))  # 0.3, not the nearest 0.30000001
-    rows = match_columns(advisor.encoding, table, used={*ids, *purse})
+    target = () if advisor.target is None else (advisor.target,)
+    rows = match_columns(advisor.encoding, table, used={*ids, *purse, *target})
     prices = check_case_costs(advisor.encoding, costs)
     notes = (*rows.notes, *case_notes(advisor, prices, budget or 0.0))
     case = {"batch": batch, "costs": prices, "forbid": forbid, "budget": budget}

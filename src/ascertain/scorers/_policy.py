@@ -39,6 +39,20 @@ class PolicyScorer:
     >>> search = GridSearchCV(
     ...     AcquisitionClassifier(), {"budget": [2, 4, 8]}, scoring=PolicyScorer("auroc", estimator="ipw")
     ... )
+
+    There is one for each metric:
+
+    >>> policy_f1 == PolicyScorer("f1"), policy_auprc == PolicyScorer("auprc")
+    (True, True)
+    >>> policy_neg_log_loss == PolicyScorer("log_loss"), policy_neg_brier == PolicyScorer("brier")
+    (True, True)
+
+    Those of costs are for classifiers with `decision_costs`:
+
+    >>> policy_neg_decision_cost == PolicyScorer("decision_cost")
+    True
+    >>> policy_neg_total_cost == PolicyScorer("total_cost")
+    True
     """
 
     metric: str = "accuracy"
@@ -71,20 +85,20 @@ def _last_step(estimator: Any, X: Any) -> tuple[AcquisitionClassifier, Any]:  # 
 
 
 policy_accuracy = PolicyScorer("accuracy")
-"""Share of right predictions."""
+"""Share of right predictions; see `examples/grid_search.py`."""
 policy_f1 = PolicyScorer("f1")
-"""F1 averaged over the classes."""
+"""F1 averaged over the classes; see `PolicyScorer`."""
 policy_auroc = PolicyScorer("auroc")
-"""Area under the ROC curve."""
+"""Area under the ROC curve; see `examples/grid_search.py`."""
 policy_auprc = PolicyScorer("auprc")
-"""Average precision."""
+"""Average precision; see `PolicyScorer`."""
 policy_neg_log_loss = PolicyScorer("log_loss")
-"""Minus the log loss."""
+"""Minus the log loss; see `PolicyScorer`."""
 policy_neg_brier = PolicyScorer("brier")
-"""Minus the Brier score."""
+"""Minus the Brier score; see `PolicyScorer`."""
 policy_neg_mean_cost = PolicyScorer("mean_cost")
-"""Minus what is spent on acquisitions."""
+"""Minus what is spent on acquisitions; see `examples/grid_search.py`."""
 policy_neg_decision_cost = PolicyScorer("decision_cost")
-"""Minus the mean cost of decisions, for classifiers with `decision_costs`."""
+"""Minus the mean cost of decisions, for classifiers with `decision_costs`; see `PolicyScorer`."""
 policy_neg_total_cost = PolicyScorer("total_cost")
-"""Minus the mean cost of decisions and acquisitions together."""
+"""Minus the mean cost of decisions and acquisitions together; see `PolicyScorer`."""

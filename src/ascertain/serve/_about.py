@@ -24,7 +24,12 @@ _KINDS = {True: "plans ahead to the end of the budget", False: "learned from the
 
 
 class About(BaseModel):
-    """What people should know about a model before they trust it: purpose, limits, and origin by label."""
+    """What people should know about a model before they trust it: purpose, limits, and origin by label.
+
+    Examples
+    --------
+    `About.of` describes a fitted model, as in `examples/own_page.py`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

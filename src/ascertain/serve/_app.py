@@ -49,6 +49,10 @@ def create_app(advisor: Advisor, about: About, *, limits: Limits | None = None) 
         What to tell people about it.
     limits
         What to accept; by default requests from this machine only.
+
+    Examples
+    --------
+    `examples/own_page.py` serves a model from a program of one's own.
     """
     limits = Limits() if limits is None else limits
     api = Api(advisor, about, limits)

@@ -42,6 +42,12 @@ class Limits:
         longest for a request is closed.
     workers, waiting
         How many cases are computed at a time, and how many more may wait.
+
+    Examples
+    --------
+    >>> limits = Limits(rate=5)
+    >>> limits.answers_to("localhost:8000"), limits.answers_to("elsewhere.example")
+    (True, False)
     """
 
     hosts: tuple[str, ...] = LOOPBACK

@@ -16,7 +16,7 @@ from ascertain.practice.comparison._leaderboard import (
     rank,
 )
 from ascertain.practice.comparison._report import render, report_fit
-from ascertain.practice.comparison._scoring import THRESHOLDS
+from ascertain.practice.comparison._scoring import THRESHOLDS, Scores
 from ascertain.practice.comparison._summary import choice_sentences
 from tests.fitted import BUDGET, fitted, fitted_with_costs
 
@@ -32,7 +32,7 @@ def test_the_cheapest_decisions_win() -> None:
         scores = board.best.validation_scores.copy()
         scores.loc[scores["metric"] == "decision_cost", ["low", "high"]] = low, high
         candidate = replace(board.best.candidate, method=name)
-        return replace(board.best, candidate=candidate, validation_scores=scores)
+        return replace(board.best, candidate=candidate, validated=Scores(scores, {}))
 
     unsure, dear, sure = costing("gdfs", 0.1, 0.8), costing("dime", 0.6, 0.9), costing("ol", 0.5, 0.7)
     ordered = rank([unsure, dear, sure], board.budgets).candidates

@@ -1,6 +1,7 @@
 """Candidates are compared fairly, and the best is chosen on rows that are not reported on."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from ascertain.practice.comparison._leaderboard import (
     rank,
     stages,
 )
-from ascertain.practice.comparison._scoring import score
+from ascertain.practice.comparison._scoring import Scores, score
 from tests.fitted import BUDGET, CANDIDATES, fitted
 
 
@@ -85,18 +86,25 @@ def test_too_few_rows_leave_only_the_rows_as_they_are(monkeypatch: pytest.Monkey
         raise TooFewRowsError("too few rows")
 
     data, board, _ = fitted()
-    monkeypatch.setattr("ascertain.practice.comparison._scoring.evaluate_incomplete", refuse)
+    monkeypatch.setattr("ascertain.practice.comparison._scoring.all_estimates", refuse)
     best, budgets = board.best.advisor, board.budgets
     found = score(best, data.test, budgets, budgets, best.restorer, seed=0)
-    assert set(found["estimator"]) == {"restricted"}
+    assert set(found.frame["estimator"]) == {"restricted"}
 
 
-def fitted_candidate(name: str, *, width: float = 0.0, **estimates: float) -> FittedCandidate:
+def fitted_candidate(
+    name: str,
+    *,
+    width: float = 0.0,
+    moved: Sequence[float] = (0.0,),
+    metric: str = "auroc",
+    **estimates: float,
+) -> FittedCandidate:
     rows = [
         {
             "budget": 1.0,
             "estimator": estimator,
-            "metric": "auroc",
+            "metric": metric,
             "estimate": value,
             "low": value - width,
             "high": value + width,
@@ -105,7 +113,9 @@ def fitted_candidate(name: str, *, width: float = 0.0, **estimates: float) -> Fi
     ]
     facts = {"effective_rows": 40.0, "rarest_effective_rows": 35.0, "rarest_class": "yes", "n_rows": 60}
     frame = pd.DataFrame([row | facts | {"warning": "", "reason": ""} for row in rows])
-    return FittedCandidate(Candidate(name, "s", "restored"), fitted()[1].best.advisor, 0.0, frame, frame)
+    influences = {estimator: {metric: np.array(moved)} for estimator in estimates}
+    scores, candidate = Scores(frame, influences), Candidate(name, "s", "restored")
+    return FittedCandidate(candidate, fitted()[1].best.advisor, 0.0, scores, scores, metric)
 
 
 def ranking(*candidates: FittedCandidate) -> tuple[list[str], str | None]:
@@ -181,9 +191,11 @@ def test_models_that_keep_rows_are_warned_about() -> None:
     assert [text.split(" keeps")[0] for text in warnings] == ["aaco", "the hot deck"]
 
 
-def chosen_automatically(name: str, **estimates: float) -> FittedCandidate:
+def chosen_automatically(name: str, *, dr: float, restricted: float | None = None) -> FittedCandidate:
     """A candidate whose holes were filled by the nearest hot deck."""
-    plain = fitted_candidate(name, **estimates)
+    plain = fitted_candidate(name, dr=dr)
+    if restricted is not None:
+        plain = fitted_candidate(name, dr=dr, restricted=restricted)
     treated = {
         Treated("restricted"): np.array([0.6, 0.7]),
         Treated("restored", "nearest"): np.array([0.8, 0.9]),

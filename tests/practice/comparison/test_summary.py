@@ -8,7 +8,7 @@ import pytest
 from ascertain.practice.comparison._leaderboard import FLOOR, Candidate, Leaderboard, rank, with_floor
 from ascertain.practice.comparison._report import _treatments
 from ascertain.practice.comparison._scoring import Score
-from ascertain.practice.comparison._summary import choice_sentences, score_text, support_text
+from ascertain.practice.comparison._summary import _against_random, choice_sentences, score_text, support_text
 from tests.fitted import fitted
 
 from .test_leaderboard import chosen_automatically, fitted_candidate
@@ -34,20 +34,35 @@ def test_the_choice_and_the_rows_behind_it_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("panel", "verdict"),
-    [(0.5, "the intervals do not overlap"), (0.9, "do not show that a policy is better")],
+    ("panel", "moved", "verdict"),
+    [
+        (0.5, 0.1, "is better than the same panel for everybody by 0.400 (0.204 to 0.596)"),
+        (0.88, 0.1, "by 0.020 (-0.176 to 0.216) on test rows (AUROC, doubly robust estimate, 95% interval"),
+        (0.88, 0.1, "do not tell which of the two is better"),
+        (0.92, 0.001, "is worse than the same panel for everybody by 0.020 (0.018 to 0.022)"),
+        (0.92, 0.001, "these test rows tell that it is worse"),
+    ],
 )
-def test_a_policy_must_be_better_than_one_panel_for_all(panel: float, verdict: str) -> None:
+def test_a_policy_must_be_better_than_one_panel_for_all(panel: float, moved: float, verdict: str) -> None:
     ours, panels = (
-        fitted_candidate("gdfs", dr=0.9, restricted=0.9),
-        fitted_candidate("static", dr=panel, restricted=0.5),
+        fitted_candidate("gdfs", moved=(moved, 0.3), dr=0.9, restricted=0.9),
+        fitted_candidate("static", moved=(0.0, 0.3), dr=panel, restricted=0.5),
     )
+    # What the second row does to both scores is no part of their difference.
     assert verdict in said(Leaderboard((ours, panels), "dr", (0.0, 1.0)))
     enough = "the same panel for everybody is enough"
     assert enough in said(Leaderboard((panels, ours), "dr", (0.0, 1.0)))
+    assert verdict in said(Leaderboard((panels, ours), "dr", (0.0, 1.0)))
     assert enough not in said(Leaderboard((panels,), "dr", (0.0, 1.0)))
     unchecked = fitted_candidate("gdfs", restricted=0.4)
     assert enough not in said(Leaderboard((panels, unchecked), "dr", (0.0, 1.0)))
+
+
+def test_a_policy_that_does_what_the_panel_does_is_said_to() -> None:
+    ours, panel = (fitted_candidate(name, moved=(0.1, 0.3), dr=0.9) for name in ("gdfs", "static"))
+    words = said(Leaderboard((ours, panel), "dr", (0.0, 1.0)))
+    assert "does the same as the same panel for everybody on these test rows" in words
+    assert "by 0.000" not in words
 
 
 def test_scores_of_rows_as_they_are_come_with_a_caveat() -> None:
@@ -106,6 +121,18 @@ def test_a_random_order_is_never_chosen_and_is_named_if_it_does_no_worse() -> No
     assert "A random order does no worse" in said(board)
     worse = dataclasses.replace(fitted_candidate("random", dr=0.5), candidate=FLOOR)
     assert "A random order" not in said(rank([ours, worse], (0.0, 1.0)))
+
+
+@pytest.mark.parametrize(("cost", "named"), [(3.0, True), (9.0, False)])
+def test_where_decisions_have_costs_a_random_order_is_judged_by_them(cost: float, named: bool) -> None:
+    ours = fitted_candidate("gdfs", metric="decision_cost", restricted=4.0)
+    floor = dataclasses.replace(
+        fitted_candidate("random", metric="decision_cost", restricted=cost), candidate=FLOOR
+    )
+    words = " ".join(_against_random(rank([ours, floor], (0.0, 1.0))))
+    assert (
+        "A random order does no worse: 3 (3 to 3) against 4 (4 to 4) (mean cost of deci" in words
+    ) == named
 
 
 def test_what_only_the_random_order_has_does_not_rank_the_others() -> None:

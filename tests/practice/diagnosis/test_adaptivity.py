@@ -65,6 +65,7 @@ def test_the_interval_holds_the_true_gain() -> None:
     assert found.adaptivity.first == ("which",)
 
 
+@pytest.mark.slow
 def test_too_few_rows_are_explained() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 12))

@@ -49,6 +49,7 @@ def test_rank_sums_are_those_of_scipy() -> None:
     assert np.isnan(p_value[2])
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_holes_are_chance() -> None:
     # Three kinds of tests, each at most LEVEL for a table if its approximations hold: of 12 tables 0.36 are
     # expected to show a sign, and 4 or more have a probability below 1e-3.

@@ -74,6 +74,15 @@ def test_repeated_rows_are_counted() -> None:
     assert found.duplicates == 7
 
 
+def test_rows_without_any_measurement_are_no_repetitions() -> None:
+    table = table_of()
+    columns = table.columns.copy()
+    columns.loc[:9, columns.columns != "age"] = None
+    found = profile_of(UserTable("mine.csv", columns, "died", table.classes, table.y, 0))
+    assert (found.blank, found.duplicates) == (10, 0)
+    assert any(each.startswith("In 10 rows nothing was measured") for each in found.warnings)
+
+
 def test_a_strong_but_honest_column_does_not_leak() -> None:
     # Two normal distributions three deviations apart: the best rule is right for 93% of either class.
     rng = np.random.default_rng(0)

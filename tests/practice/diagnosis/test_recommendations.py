@@ -21,6 +21,7 @@ HOLES = Holes(
     rate=0.5,
     cells=0.5,
     missing={"a": 0.5, "b": 0.5},
+    measured={"a": 2000, "b": 2000},
     rows_by_actions=(1000, 2000, 1000),
     patterns=4,
     commonest=(),
@@ -117,7 +118,13 @@ def test_the_state_follows_from_complete_rows(support: Support, words: str) -> N
             "supported by 7 rows (median)",
         ),
         (replace(SUPPORT, paths_rarest_class=Spread(0, 3, 9)), HOLES, 500, "of the class 'yes' by 3"),
-        (SUPPORT, replace(HOLES, missing={"a": 0.99, "b": 0.5}), 500, "Hardly any row has 'a' (40 rows)."),
+        (SUPPORT, replace(HOLES, measured={"a": 40, "b": 2000}), 500, "Hardly any row has 'a' (40 rows)."),
+        (
+            replace(SUPPORT, rows=120),
+            replace(HOLES, measured={"a": 80, "b": 110}),
+            500,
+            "Of the 120 rows, fewer than 100 have 'a' (80 rows). What these are worth is known only roughly",
+        ),
         (replace(SUPPORT, pairs_apart=(("a", "b"),)), HOLES, 500, "'a' with 'b'"),
         (
             replace(SUPPORT, unaffordable=("b",), complete_affordable=70),
@@ -163,6 +170,12 @@ def test_signs_about_the_mechanism_are_cited(holes: Holes, words: str) -> None:
 )
 def test_fixed_sets_are_the_yardstick(sensitivity: float, words: str) -> None:
     assert words in said(rules.on_routes(replace(ROUTES, sensitivity=sensitivity)))
+
+
+def test_a_set_that_is_no_better_than_an_average_one_is_not_called_the_best() -> None:
+    words = said(rules.on_routes(replace(ROUTES, best_score=0.55, sensitivity=-0.05, noise=0.1)))
+    assert "is the best cannot be told from these rows: what half of them prefer has a balanced" in words
+    assert "'a' and 'b'" not in words.partition("Measuring")[0]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def draw_decision_curves(data: HeldOut, board: Leaderboard, estimator: Estimator
     figure = Figure(figsize=(TEXT_WIDTH * 1.2, 3.0), layout="constrained")
     axes = figure.subplots()
     others = [each for each in board.candidates if each is not board.best]
-    panels = [each for each in others if each.candidate.method == "static"]
+    panels = [each for each in others if each is board.panel]
     shown = [board.best, *[*panels, *others][:1]]
     colour_of = colours([each.candidate.method for each in shown])
     for fitted in shown:
@@ -34,7 +34,8 @@ def draw_decision_curves(data: HeldOut, board: Leaderboard, estimator: Estimator
         name = plain(fitted.name) + (" (chosen; 95% interval)" if best else "")
         axes.plot(THRESHOLDS, middle, color=colour, linewidth=2.0 if best else 1.2, label=name)
     name = plain(data.table.classes[1])
-    share, grid = float((np.asarray(data.test.y) == 1).mean()), np.linspace(0, 0.9, 91)
+    ill = np.average(np.asarray(data.test.y) == 1, weights=data.weights_of(data.tested))
+    share, grid = float(ill), np.linspace(0, 0.9, 91)
     everybody = share - (1 - share) * grid / (1 - grid)
     axes.plot(grid, everybody, color=INK, linewidth=0.9, linestyle="--", label=f"{name} for everybody")
     axes.axhline(0.0, color=MUTED, linewidth=1.2, label=f"{name} for nobody")

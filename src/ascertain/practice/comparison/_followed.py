@@ -4,23 +4,14 @@ from dataclasses import dataclass
 
 import jax.random as jr
 import numpy as np
+from jaxtyping import Float
 
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._habits import Habits
 from ascertain.evaluation._as_they_are import predictions_as_they_are
-from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
+from ascertain.evaluation._incomplete import Estimation
 from ascertain.evaluation._intervals import WeightedPredictions
-from ascertain.evaluation._partial_rollouts import (
-    Target,
-    complete_predictions,
-    importance_weights,
-    roll_out_partially,
-)
-from ascertain.evaluation._propensity import assign_folds
-from ascertain.evaluation._rollouts import most_steps
 from ascertain.problem import Table
-
-_CLIP = 0.02  # as in `evaluate_incomplete`
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +36,36 @@ class FollowedRows:
         )
 
 
-def follow(advisor: Advisor, table: Table, habits: Habits, *, seed: int = 0) -> FollowedRows:
-    """Predict for test rows from what the policy acquires in them at its own budget."""
+def follow(
+    advisor: Advisor,
+    table: Table,
+    habits: Habits,
+    *,
+    weights: Float[np.ndarray, " rows"] | None = None,
+    seed: int = 0,
+) -> FollowedRows:
+    """Predict for test rows, which may have weights, from what the policy acquires at its own budget."""
     problem, budget = advisor.problem.without_names(), float(advisor.problem.budget)
-    n_steps = most_steps(problem, [budget])
-    target = Target(advisor.policy, problem, advisor.predictor, advisor.protocol, n_steps)
-    rollouts = roll_out_partially(jr.key(seed), target, table)
-    weights = importance_weights(rollouts, problem, table, assign_folds(len(table.y), seed), _CLIP)
-    effective = weights.effective_rows_of(np.asarray(table.y))
-    if weights.effective_rows >= LEAST_EFFECTIVE_ROWS and not weights.gaps and effective.min() > 0:
-        return FollowedRows(complete_predictions(target, table, rollouts, weights), as_they_are=False)
+    given = advisor.policy, problem
+    estimation = Estimation.of(
+        *given,
+        table,
+        advisor.predictor,
+        protocol=advisor.protocol,
+        budgets=[budget],
+        seed=seed,
+        sample_weight=weights,
+    )
+    found = estimation.at(budget).samples.get("ipw")
+    if found is not None and found.effective_rows(problem.n_classes)[np.unique(estimation.rows.y)].min() > 0:
+        return FollowedRows(found, as_they_are=False)
     (sample,) = predictions_as_they_are(
         jr.key(seed),
-        advisor.policy,
-        problem,
+        *given,
         habits.evened(problem, table, seed),
         advisor.predictor,
         [budget],
         protocol=advisor.protocol,
+        sample_weight=weights,
     )
     return FollowedRows(sample, as_they_are=True)

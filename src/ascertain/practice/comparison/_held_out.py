@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from ascertain._core.checks import is_real
 from ascertain._core.clusters import draw_instances
@@ -32,7 +32,8 @@ class HeldOut:
     training: Table  # the training rows, each once
     selection: Table  # the validation rows, each once: for early stopping and for choosing a model
     test: Table  # the rows that were used for neither
-    tested: Int[np.ndarray, " tested"]  # their places in the table
+    validated: Int[np.ndarray, " validated"]  # the places of the validation rows in the table
+    tested: Int[np.ndarray, " tested"]  # those of the test rows
     habits: Habits  # of the actions that are used
     signs: tuple[LabelSign, ...]  # what tells the class by being measured, also of columns that are not used
 
@@ -40,6 +41,10 @@ class HeldOut:
     def budget(self) -> float:
         """What may be spent on one row."""
         return float(str(np.asarray(self.problem.budget)))  # 0.3, not the 0.30000001 that is nearest
+
+    def weights_of(self, places: Int[np.ndarray, " some"]) -> Float[np.ndarray, " some"] | None:
+        """How much rows of the table count; None: all the same."""
+        return None if self.table.weights is None else self.table.weights[places]
 
 
 def hold_out(
@@ -67,7 +72,10 @@ def hold_out(
     others = np.flatnonzero(~tested)
     instances = table.instances
     mine = None if instances is None else instances[others]
-    untested = replace(table, columns=table.columns.iloc[others], y=table.y[others], instances=mine)
+    counted = None if table.weights is None else table.weights[others]
+    untested = replace(
+        table, columns=table.columns.iloc[others], y=table.y[others], instances=mine, weights=counted
+    )
 
     def encoded(leave_out: Mapping[str, str]) -> tuple[Encoding, dict[str, str]]:
         return encode(
@@ -97,7 +105,7 @@ def hold_out(
     # Nothing may learn from what was measured in whom; scores are corrected for that by propensities.
     even = habits.even_out(problem, available[others], table.y[others], seed)
     given = x[others], even, table.y[others]
-    rows = TrainingRows.split(*given, len(table.classes), VALIDATION, rng, instances=mine)
+    rows = TrainingRows.split(*given, len(table.classes), VALIDATION, rng, counted, mine)
     return HeldOut(
         table=table,
         encoding=encoding,
@@ -107,6 +115,7 @@ def hold_out(
         training=rows_of(others[rows.trained]),
         selection=rows_of(others[rows.validated]),
         test=rows_of(np.flatnonzero(tested)),
+        validated=others[rows.validated],
         tested=np.flatnonzero(tested),
         habits=habits,
         signs=signs,

@@ -5,7 +5,8 @@ The fewer rows an estimate rests on, the wider its interval, so such a policy mu
 policy without an estimate, because hardly any row has what it asks for, is chosen only if no other has one.
 AUROC is used since accuracy says nothing where one class is rare, and since the predictor and its calibration
 are the same for all. Where it is known what wrong decisions cost, the best is chosen by the upper end of the
-interval of that instead. Scores are reported on test rows, which had no part in training or choosing.
+interval of that instead, with what is spent where policies may stop early. Scores are reported on test rows,
+which had no part in training or choosing.
 """
 
 import time
@@ -27,8 +28,11 @@ from ascertain.practice.comparison._held_out import VALIDATION, HeldOut
 from ascertain.practice.comparison._scoring import (
     ESTIMATORS,
     METRIC,
+    Difference,
     Estimator,
     Score,
+    Scores,
+    difference,
     find_score,
     score,
 )
@@ -57,9 +61,11 @@ class Candidate:
         words = _WORDS.get(self.method) or _WORDS.get(family, family)
         return f"{words} ({label if self.state == 's' else f'{label} {self.state}'}, {treatment})"
 
-    def choices(self, restorer: str, effort: str) -> FitChoices:
-        """What to fit."""
-        return FitChoices(self.method, self.state, self.treatment, restorer, "mlp", effort)
+    def choices(self, restorer: str, effort: str, *, stop_early: bool = False) -> FitChoices:
+        """What to fit; only some methods can stop early."""
+        stops = stop_early and methods.get(self.method).weighs_prices
+        given = self.method, self.state, self.treatment, restorer, "mlp", effort
+        return FitChoices(*given, stop_early=stops)
 
     @property
     def scoring(self) -> str:
@@ -73,22 +79,23 @@ _WORDS = {  # by method or family
     "sequential": "in the order of the columns",
     "stop": "nothing bought",
 }
+PANEL = "static"  # the method
 FLOOR = Candidate("random", "s", "restricted")  # what everything is compared with; it is never chosen
 
 # By effort. A quick look compares what looks ahead with what people do without any policy. A longer one adds
 # two greedy policies, one of them in both treatments.
 _PLANNER = Candidate("planner", "s", "direct")
 # Chosen on rows as they are: what is drawn given the class would make hardly measured columns look best.
-_PANEL = Candidate("static", "s", "restricted")
+_FIXED = Candidate(PANEL, "s", "restricted")
 DEFAULTS = {
     "standard": (
         _PLANNER,
         Candidate("gdfs", "s", "restored"),
         Candidate("gdfs", "s", "restricted"),
         Candidate("dime", "s", "restored"),
-        _PANEL,
+        _FIXED,
     ),
-    "low": (_PLANNER, _PANEL),
+    "low": (_PLANNER, _FIXED),
 }
 # A hot deck needs no training. The Partial VAE draws with noise, as completions of a row would otherwise look
 # alike and tell the class better than real values.
@@ -102,8 +109,19 @@ class FittedCandidate:
     candidate: Candidate
     advisor: Advisor
     seconds: float
-    validation_scores: pd.DataFrame
-    test_scores: pd.DataFrame
+    validated: Scores
+    tested: Scores
+    ranking_metric: str = METRIC  # or what decisions cost, if that is known, alone or with what is spent
+
+    @property
+    def validation_scores(self) -> pd.DataFrame:
+        """Scores on the validation rows."""
+        return self.validated.frame
+
+    @property
+    def test_scores(self) -> pd.DataFrame:
+        """Scores on the test rows."""
+        return self.tested.frame
 
     @property
     def name(self) -> str:
@@ -126,11 +144,6 @@ class FittedCandidate:
         scores = self.validation_scores
         return find_score(scores, float(scores["budget"].max()), estimator, self.ranking_metric)
 
-    @property
-    def ranking_metric(self) -> str:
-        """What decisions cost if that is known, else AUROC."""
-        return METRIC if self.advisor.problem.decision_costs is None else "decision_cost"
-
     def bound(self, estimator: str) -> float:
         """The end of the interval by which candidates are ranked: the upper one of costs, else the lower."""
         score = self.validation_score(estimator)
@@ -151,12 +164,28 @@ class Leaderboard:
     restorer: str = RESTORERS["standard"]
     effort: str = "standard"
     seed: int = 0
+    stop_early: bool = False
 
     @property
     def best(self) -> FittedCandidate:
         """The first, but for the random order."""
         learned = (each for each in self.candidates if each.candidate.method != FLOOR.method)
         return next(learned, self.candidates[0])
+
+    @property
+    def panel(self) -> FittedCandidate | None:
+        """The same panel for everybody, if it is compared."""
+        return next((each for each in self.candidates if each.candidate.method == PANEL), None)
+
+    def to_panel(self, fitted: FittedCandidate) -> Difference | None:
+        """How much better a candidate is than the panel on test rows, by what all are ranked by.
+
+        None for the panel itself, and where a score is missing.
+        """
+        if self.panel is None or fitted is self.panel:
+            return None
+        metric = fitted.ranking_metric
+        return difference(fitted.tested, self.panel.tested, self.budgets[-1], self.common_estimator, metric)
 
     @property
     def knows_decision_costs(self) -> bool:
@@ -223,28 +252,36 @@ def compare(
     restorer: str,
     effort: str = "standard",
     seed: int = 0,
+    stop_early: bool = False,
     on_stage: Callable[[str], object] = lambda stage: None,
 ) -> Leaderboard:
     """Fit candidates, which share predictor and restorer, score them, and rank them.
 
-    `restorer` and `effort` are those of `AcquisitionClassifier`.
+    `restorer` and `effort` are those of `AcquisitionClassifier`. So is `stop_early`, for the methods that
+    can; then what is spent counts in the ranking.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
     """
     budgets = curve_budgets(data.encoding.price_list, data.budget)
     equal = np.ones(len(data.table.classes))
     shared = Shared(seed, data.problem, data.rows, equal, effort=effort, on_stage=on_stage, habits=data.signs)
+    metric = METRIC
+    if data.problem.decision_costs is not None:
+        metric = "total_cost" if stop_early else "decision_cost"
     automatic, fitted = any(each.treatment == AUTO for each in candidates), []
     for candidate in candidates:
         start = time.perf_counter()
         fit = fit_automatically if candidate.treatment == AUTO else fit_advisor
         advisor = fit(
-            candidate.choices(restorer, effort), data.encoding, np.array(data.table.classes), shared
+            candidate.choices(restorer, effort, stop_early=stop_early),
+            data.encoding,
+            np.array(data.table.classes),
+            shared,
         )
         # Where restorers were chosen, they differ; all policies are judged by the same one.
         outcomes = shared.restorer(BASELINE if automatic else restorer)
         on_stage(candidate.scoring)
         began = time.perf_counter()
-        validation_scores, test_scores = (
+        validated, tested = (
             score(
                 advisor,
                 table,
@@ -252,14 +289,19 @@ def compare(
                 estimated,
                 outcomes,
                 habits=data.habits,
+                weights=data.weights_of(places),
                 effort=effort,
                 seed=seed,
             )
-            for table, estimated in ((data.selection, budgets[-1:]), (data.test, budgets))
+            for table, places, estimated in (
+                (data.selection, data.validated, budgets[-1:]),
+                (data.test, data.tested, budgets),
+            )
         )
         on_stage(f"{candidate.scoring}: {time.perf_counter() - began:.1f} s")
-        fitted.append(FittedCandidate(candidate, advisor, began - start, validation_scores, test_scores))
-    return replace(rank(fitted, budgets), restorer=restorer, effort=effort, seed=seed)
+        fitted.append(FittedCandidate(candidate, advisor, began - start, validated, tested, metric))
+    found = rank(fitted, budgets)
+    return replace(found, restorer=restorer, effort=effort, seed=seed, stop_early=stop_early)
 
 
 def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leaderboard:
@@ -288,6 +330,7 @@ def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
         effort=board.effort,
         random_state=board.seed,
         decision_costs=None if costs is None else np.asarray(costs, np.float64),
+        stop_early=board.stop_early and methods.get(candidate.method).weighs_prices,
     )
     return model.adopt(replace(board.best.advisor, target=data.table.target))
 

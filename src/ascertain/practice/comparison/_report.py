@@ -28,6 +28,7 @@ from ascertain.practice.comparison._summary import (
     bound_text,
     choice_sentences,
     cost_text,
+    difference_text,
     score_text,
     subgroup_cells,
     support_text,
@@ -63,13 +64,15 @@ def report_fit(data: HeldOut, board: Leaderboard, file_hash: str, by: Sequence[s
         score_subgroups(
             *(advisor, data.test, each, advisor.restorer),
             habits=data.habits,
+            weights=data.weights_of(data.tested),
             effort=board.effort,
             seed=board.seed,
         )
         for each in columns
     ]
     tree = describe_policy(episodes, data.encoding)
-    followed = follow(advisor, data.test, data.habits, seed=board.seed)
+    weights = data.weights_of(data.tested)
+    followed = follow(advisor, data.test, data.habits, weights=weights, seed=board.seed)
     return FitReport(data, board, file_hash, episodes, tree, followed, tuple(subgroups))
 
 
@@ -101,6 +104,7 @@ def render(report: FitReport) -> str:
         decisions=_decision_curves(report),
         decision_costs=_decision_costs(data),
         knows_decision_costs=board.knows_decision_costs,
+        stop_early=board.stop_early,
         prices=price_table(data),
         left_out=left_out_sentences(data, board),
         model_facts=model_facts(report),
@@ -146,14 +150,23 @@ def leaderboard_table(board: Leaderboard) -> HtmlTable | None:
             number_cell(score_text(fitted.score(budget, "restricted"))),
             number_cell(amount_text(mean_cost)),
             *_decision_cells(board, fitted),
+            *([] if board.panel is None else [Cell(_to_panel(board, fitted), tone="words")]),
             Cell(support_text(estimated) if estimated.exists else NOTHING, tone=f"words {few}".strip()),
         ]
         name = fitted.name + (", chosen" if fitted is board.best else "")
         rows.append([Cell(name, tone="words"), *cells])
     decisions = ("Decisions cost",) if board.knows_decision_costs else ()
-    tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", *decisions, "Effective rows")
+    panel = () if board.panel is None else ("Ahead of the panel by",)
+    tested = ("Test rows, estimated", "Test rows, as they are", "Mean cost", *decisions, *panel)
     sorted_by = "decisions cost at most" if board.knows_decision_costs else "validation, at least"
-    return html_table(("Policy", f"Sorted by: {sorted_by}", *tested), rows)
+    if board.stop_early:
+        sorted_by = "all costs at most"
+    return html_table(("Policy", f"Sorted by: {sorted_by}", *tested, "Effective rows"), rows)
+
+
+def _to_panel(board: Leaderboard, fitted: FittedCandidate) -> str:
+    found = board.to_panel(fitted)
+    return NOTHING if found is None else difference_text(found)
 
 
 def _decision_cells(board: Leaderboard, fitted: FittedCandidate) -> list[Cell]:
@@ -213,6 +226,8 @@ def left_out_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     sentences = [f"The column {name!r}: {reason}." for name, reason in data.aside.items()]
     if data.table.unlabelled:
         sentences.append(f"{data.table.unlabelled:,} rows without {data.table.target!r}.")
+    if data.table.weightless:
+        sentences.append(f"{data.table.weightless:,} rows whose weight in {data.table.weighted_by!r} is 0.")
     first = data.encoding.price_list.first
     unaffordable = [data.encoding.action_names[place] for place in np.flatnonzero(first > data.budget)]
     if unaffordable:
@@ -241,6 +256,7 @@ def model_facts(report: FitReport) -> list[Fact]:
         Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
         Fact("Restorer", restorer_name(str(Restoring(origin.restorer_name, origin.completions)))),
         Fact("Effort", report.board.effort),
+        *([Fact("Rows count by", data.table.weighted_by)] if data.table.weighted_by else []),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from ascertain._core.frames import value_name
 from ascertain.errors import InputError, did_you_mean
@@ -106,6 +107,7 @@ def score_subgroups(
     outcomes: Restorer,
     *,
     habits: Habits | None = None,
+    weights: Float[np.ndarray, " rows"] | None = None,
     effort: str = "standard",
     seed: int = 0,
 ) -> Subgroups:
@@ -123,7 +125,7 @@ def score_subgroups(
         Rows that it was not fitted to.
     column
         The value of each of these rows.
-    outcomes, habits, effort, seed
+    outcomes, habits, weights, effort, seed
         As for `ascertain.practice.comparison._scoring.score`.
     """
     budget = float(str(np.asarray(advisor.problem.budget)))
@@ -133,7 +135,9 @@ def score_subgroups(
         estimated = [budget] if len(places) >= LEAST_ROWS else []
         rows = table.take(jnp.asarray(places))
         given = advisor, rows, [budget], estimated, outcomes
-        scored[name] = places, score(*given, habits=habits, effort=effort, seed=seed)
+        own = None if weights is None else weights[places]
+        found = score(*given, habits=habits, weights=own, effort=effort, seed=seed)
+        scored[name] = places, found.frame
     common = all(
         find_score(scores, budget, "dr", "accuracy").exists
         for places, scores in scored.values()

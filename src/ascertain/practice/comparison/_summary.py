@@ -5,7 +5,7 @@ import numpy as np
 from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import FLOOR, FittedCandidate, Leaderboard
-from ascertain.practice.comparison._scoring import METRIC, Estimator, Score
+from ascertain.practice.comparison._scoring import METRIC, Difference, Estimator, Score
 from ascertain.practice.comparison._subgroups import LEAST_ROWS, Subgroup
 from ascertain.reporting._tables import NOTHING
 from ascertain.reporting._text import counted, joined
@@ -28,6 +28,11 @@ USE = (
     "ascertain diagnose shows what speaks for that.",
     "Delays, risks and discomfort count only as far as the prices say so.",
 )
+_WORTHS = {
+    METRIC: "AUROC",
+    "decision_cost": "mean cost of decisions",
+    "total_cost": "mean cost of decisions and measurements",
+}
 _RESTRICTED = (
     "Too few rows have what the policies choose, so some of this is about rows as they are, where a policy "
     "must choose among what a row happens to have. Such a score may be too low or too high for a policy that "
@@ -99,6 +104,16 @@ def cost_text(score: Score) -> str:
     return f"{amount_text(score.estimate)} ({amount_text(score.low)} to {amount_text(score.high)})"
 
 
+def difference_text(found: Difference) -> str:
+    """Write a difference with its interval: of AUROCs in three digits, or of costs."""
+    ends = found.estimate, found.low, found.high
+    if found.metric == METRIC:
+        middle, low, high = (f"{each:.3f}".replace("-0.000", "0.000") for each in ends)
+    else:
+        middle, low, high = (f"{'-' if each < 0 else ''}{amount_text(abs(each))}" for each in ends)
+    return f"{middle} ({low} to {high})"
+
+
 def bound_text(fitted: FittedCandidate, estimator: str) -> str:
     """Write the end of the interval that candidates are sorted by."""
     if not fitted.validation_score(estimator).exists:
@@ -139,8 +154,9 @@ def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
         f"{estimate}), the highest of all that learn. "
     )
     if board.knows_decision_costs:
+        what = "its decisions, with all that is spent," if board.stop_early else "its decisions"
         reason = (
-            f"its decisions {budget} cost at most {amount_text(validated.high)} on average there (upper end "
+            f"{what} {budget} cost at most {amount_text(validated.high)} on average there (upper end "
             f"of the 95% interval, {estimate}), the least of all that learn. "
         )
     chosen = (
@@ -199,8 +215,12 @@ def _decisions(data: HeldOut, board: Leaderboard) -> list[str]:
     decisions, total = (
         cost_text(board.best.score(budget, estimator, metric)) for metric in ("decision_cost", "total_cost")
     )
-    mean = np.asarray(data.problem.decision_costs, np.float64)[np.asarray(data.test.y)].mean(axis=0)
+    costs = np.asarray(data.problem.decision_costs, np.float64)
+    mean = np.average(costs[np.asarray(data.test.y)], axis=0, weights=data.weights_of(data.tested))
+    stops = board.best.score(budget, estimator, "mean_acquisitions").estimate == 0
+    at_once = "It measures nothing, since nothing is expected to save what it costs. " if stops else ""
     return [
+        f"{at_once if board.stop_early else ''}"
         f"Its decisions cost {decisions} on average on test rows ({ESTIMATES[estimator]}), and {total} "
         f"together with what is spent. To measure nothing and decide {data.table.classes[mean.argmin()]!r} "
         f"for everybody, the cheapest such rule, costs {amount_text(float(mean.min()))}."
@@ -233,39 +253,45 @@ def _against_random(board: Leaderboard) -> list[str]:
     floor = next((each for each in board.candidates if each.candidate == FLOOR), None)
     if floor is None or floor is board.best:
         return []
-    ours, theirs = (each.score(board.budgets[-1], board.common_estimator) for each in (board.best, floor))
-    if not (ours.exists and theirs.exists) or ours.estimate > theirs.estimate:
+    metric, estimator = board.best.ranking_metric, board.common_estimator
+    ours, theirs = (each.score(board.budgets[-1], estimator, metric) for each in (board.best, floor))
+    ahead = ours.estimate > theirs.estimate if metric == METRIC else ours.estimate < theirs.estimate
+    if not (ours.exists and theirs.exists) or ahead:
         return []
+    shown = score_text if metric == METRIC else cost_text
     return [
-        f"A random order does no worse: {score_text(theirs)} against {score_text(ours)} "
-        f"({ESTIMATES[board.common_estimator]}). What is measured hardly matters here, or cannot be learned "
-        "from these rows."
+        f"A random order does no worse: {shown(theirs)} against {shown(ours)} "
+        f"({_WORTHS[metric]}, {ESTIMATES[estimator]}). What is measured hardly matters here, or cannot be "
+        "learned from these rows."
     ]
 
 
 def _against_panel(board: Leaderboard) -> list[str]:
     """How the best compares with the same panel for everybody, where scores allow a comparison."""
-    panels = [each for each in board.candidates if each.candidate.method == "static"]
-    if not panels or len(_learned(board)) == 1:
+    if board.panel is None or len(_learned(board)) == 1:
         return []
-    if board.best in panels:
-        if board.ranked_by is None or _without_estimate(board) or len(_learned(board)) == 1:
+    enough = ""
+    if board.best is board.panel:
+        if board.ranked_by is None or _without_estimate(board):
             return []
-        return [
+        enough = (
             "None of the policies that adapt to a case did better on the validation rows: as far as these "
-            "rows show, the same panel for everybody is enough here."
-        ]
-    estimator = board.common_estimator
-    ours, theirs = (each.score(board.budgets[-1], estimator) for each in (board.best, panels[0]))
-    if not (ours.exists and theirs.exists):
-        return []
-    verdict = "the intervals do not overlap"
-    if not (ours.low > theirs.high or theirs.low > ours.high):
-        verdict = (
-            "the intervals overlap, so these test rows do not show that a policy is better than one panel "
-            "for all"
+            "rows show, the same panel for everybody is enough here. "
         )
+    compared = next(each for each in _learned(board) if each is not board.panel)
+    found = board.to_panel(compared)
+    if found is None:
+        return [enough.strip()] if enough else []
+    name = f"{compared.name[0].upper()}{compared.name[1:]}"
+    if found.low == found.high:
+        return [f"{enough}{name} does the same as the same panel for everybody on these test rows."]
+    ahead = found.estimate >= 0
+    shown = found if ahead else found.reversed
+    verdict = "these test rows do not tell which of the two is better"
+    if found.sure:
+        verdict = "these test rows tell that it is " + ("better" if ahead else "worse")
+    how = f"{_WORTHS[found.metric]}, {ESTIMATES[found.estimator]}, 95% interval paired by rows"
     return [
-        f"The same panel for everybody reaches {score_text(theirs)} against {score_text(ours)} "
-        f"({ESTIMATES[estimator]}): {verdict}."
+        f"{enough}{name} is {'better' if ahead else 'worse'} than the same panel for everybody by "
+        f"{difference_text(shown)} on test rows ({how}): {verdict}."
     ]

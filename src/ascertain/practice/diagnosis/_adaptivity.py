@@ -163,7 +163,8 @@ def find_adaptivity(
         if isinstance(plan, Leaf):
             return "no row has what a plan that adapts would measure"
         checked = rows.take(np.flatnonzero(checking))
-        weights = rng.poisson(1.0, (_RESAMPLES, len(checked.y)))
+        among = np.unique(checked.instance, return_inverse=True)[1]  # those of an instance come together
+        weights = rng.poisson(1.0, (_RESAMPLES, int(among.max()) + 1))[:, among]
         weights[0] = 1  # the rows themselves
         scores = np.stack([_score(checked, routes, each, weights) for each in (plan, search.fixed())])
         if _fewest(checked, routes, plan) < FEWEST_ROWS or not np.isfinite(scores[:, 0]).all():

@@ -8,8 +8,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
 from ascertain._core.threads import one_thread
+from ascertain.estimator._weights import repeat_in_proportion
 from ascertain.missingness import Diagnosis
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
 from ascertain.practice.diagnosis._holes import Holes, find_holes
@@ -92,19 +94,37 @@ def diagnose_table(
     values = x[:, : len(owners)].astype(np.float64)
     measured = available[:, : len(owners)] & usable[owners].notna().to_numpy()
     with one_thread():
-        holes, drawing = find_holes(encoding, values, measured, readable, table.y, table.classes)
+        holes, drawing = find_holes(
+            encoding, values, measured, readable, table.y, table.classes, table.weights
+        )
+        places, together = _in_proportion(table)
         findings = Findings(
             table=profile(table, encoding, aside, values, measured),
             holes=holes,
             support=find_support(
                 readable, encoding.action_names, encoding.price_list, budget, table.y, table.classes
             ),
-            routes=find_routes(x.astype(np.float64), available, table.y, problem, table.instances),
+            routes=find_routes(
+                x[places].astype(np.float64), available[places], table.y[places], problem, together
+            ),
             restorers=find_restorers(x, available, table.y, problem, restorers, on_stage, table.instances)
             if restorers
             else None,
         )
     return findings, drawing
+
+
+def _in_proportion(
+    table: UserTable,
+) -> tuple[Int[np.ndarray, " drawn"], Int[np.ndarray, " drawn"] | None]:
+    """Rows in proportion to their weights, and which of them belong together; those that are repeated do."""
+    everything = np.arange(len(table.y))
+    if table.weights is None:
+        return everything, table.instances
+    rng = np.random.RandomState(0)
+    drawn = repeat_in_proportion(rng, everything, table.weights, table.y, len(everything))
+    of_rows = drawn if table.instances is None else table.instances[drawn]
+    return drawn, np.unique(of_rows, return_inverse=True)[1]
 
 
 def _plain(value: Any) -> Any:

@@ -37,6 +37,11 @@ class FixedRoutes:
     noise: float  # about two standard errors of a score
     adaptivity: Adaptivity | str  # or why it cannot be told
 
+    @property
+    def best_is_known(self) -> bool:
+        """Whether the set that some rows prefer is better than an average one in the others."""
+        return self.sensitivity > 0
+
 
 def find_routes(
     x: Float[np.ndarray, "rows features"],
@@ -103,7 +108,9 @@ def _check_routes(
         checked = rows.take(np.flatnonzero(checking))
         outcomes = checked.outcomes(routes[best][None])
         found.append(_balanced(outcomes, checked, 0))
-        counts.append(np.bincount(checked.y[outcomes.has[0]], minlength=rows.n_classes))
+        # Rows of an instance tell no more than one.
+        pairs = np.unique(np.stack([checked.y, checked.instance], axis=1)[outcomes.has[0]], axis=0)
+        counts.append(np.bincount(pairs[:, 0], minlength=rows.n_classes))
     nothing = rows.outcomes(np.zeros_like(routes[:1]))
     return _Checked(
         best=PlanSearch.over(rows, routes, prices).fixed().route,

@@ -55,6 +55,7 @@ class Holes:
     rate: float  # p, the mean over actions
     cells: float  # the share of all cells of usable columns
     missing: dict[str, float]  # by action
+    measured: dict[str, int]  # how many rows have it
     rows_by_actions: tuple[int, ...]  # how many rows have 0, 1, 2, ... of the actions
     patterns: int
     commonest: tuple[Pattern, ...]
@@ -78,20 +79,25 @@ def find_holes(
     readable: Bool[np.ndarray, "rows actions"],
     y: Int[np.ndarray, " rows"],
     classes: tuple[str, ...],
+    weights: Float[np.ndarray, " rows"] | None = None,
 ) -> tuple[Holes, Diagnosis]:
     """Count the holes and look for what they are associated with; the second part is for drawing.
 
     `available` marks the features that were measured, `readable` the actions that each row has.
+    Where rows have `weights`, shares of what is missing are those of the weighted rows; rows are counted, and
+    associations are tested, as they are.
     """
-    actions, missing = encoding.action_names, 1 - readable.mean(axis=0)
+    actions, missing = encoding.action_names, 1 - np.average(readable, axis=0, weights=weights)
+    cells = np.average(available[:, _first_features(encoding)], axis=0, weights=weights)
     patterns, counts = np.unique(readable, axis=0, return_counts=True)
     label_signs, labels_compared = signs_of_label(readable, actions, y, classes)
     value_signs, values_compared = signs_of_values(encoding, x, available, readable)
     drawing, n_sampled = _diagnose(encoding, x, available, y, len(classes))
     holes = Holes(
-        rate=float(1 - readable.mean()),
-        cells=float(1 - available[:, _first_features(encoding)].mean()),
+        rate=float(missing.mean()),
+        cells=float(1 - cells.mean()),
         missing=dict(zip(actions, missing.tolist(), strict=True)),
+        measured=dict(zip(actions, readable.sum(axis=0).tolist(), strict=True)),
         rows_by_actions=tuple(np.bincount(readable.sum(axis=1), minlength=len(actions) + 1).tolist()),
         patterns=len(patterns),
         commonest=tuple(

@@ -45,12 +45,15 @@ class TableProfile:
     target: str
     rows: int
     unlabelled: int
-    duplicates: int
+    duplicates: int  # rows that repeat an earlier one, of those with anything measured
     classes: dict[str, int]
     columns: tuple[ColumnProfile, ...]
     warnings: tuple[str, ...]
+    blank: int = 0  # rows in which nothing is measured that is not known anyway
     rows_of: str | None = None  # the column that says which rows belong together
     instances: int | None = None  # how many it has
+    weighted_by: str | None = None  # the column that says how much each row counts
+    effective_rows: float | None = None  # as many of the same weight would tell as much (Kish, 1965)
 
 
 def profile(
@@ -80,34 +83,46 @@ def profile(
         for name, column in ((str(name), column) for name, column in table.columns.items())
     )
     labels = pd.Series(table.y, table.columns.index)
-    duplicates = int(pd.concat([table.columns, labels], axis=1).duplicated().sum())
+    blank = table.columns.drop(columns=list(encoding.known)).isna().all(axis=1).to_numpy()
+    duplicates = int(pd.concat([table.columns, labels], axis=1)[~blank].duplicated().sum())
     return TableProfile(
         file=table.name,
         target=table.target,
         rows=len(table.y),
         unlabelled=table.unlabelled,
         duplicates=duplicates,
+        blank=int(blank.sum()),
         classes=classes,
         columns=columns,
-        warnings=tuple(_warnings(table, classes, duplicates, remarks)),
+        warnings=tuple(_warnings(table, classes, duplicates, int(blank.sum()), remarks)),
         rows_of=table.rows_of,
         instances=None if table.instances is None else int(table.instances.max()) + 1,
+        weighted_by=table.weighted_by,
+        effective_rows=None
+        if table.weights is None
+        else float(table.weights.sum() ** 2 / np.square(table.weights).sum()),
     )
 
 
 def _warnings(
-    table: UserTable, classes: dict[str, int], duplicates: int, remarks: Mapping[str, str]
+    table: UserTable, classes: dict[str, int], duplicates: int, blank: int, remarks: Mapping[str, str]
 ) -> list[str]:
     found = []
     if table.unlabelled:
         found.append(
             f"{table.unlabelled:,} rows have no {table.target!r} and were dropped; {len(table.y):,} are left."
         )
+    if table.weightless:
+        found.append(f"{table.weightless:,} rows of weight 0 in {table.weighted_by!r} were dropped.")
     for name, count in classes.items():
         if count < FEWEST_PER_CLASS:
             found.append(
                 f"The class {name!r} has {count} rows; to train and check, {FEWEST_PER_CLASS} are needed."
             )
+    if blank:
+        found.append(
+            f"In {blank:,} rows nothing was measured; they tell how common the classes are, and nothing else."
+        )
     if duplicates:
         found.append(f"{duplicates:,} rows repeat an earlier one; if they are one instance, keep one.")
     return found + [f"Column {name!r}: {remark}." for name, remark in remarks.items()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal
 
 from ascertain.practice._formatting import expected_text, p_text, percent_text
@@ -169,17 +170,7 @@ def on_rows(support: Support, holes: Holes, classes: dict[str, int]) -> Iterator
             "what the restorer makes up. A smaller budget, fewer candidate actions, or a fixed set of "
             "actions needs less.",
         )
-    measured = {name: round((1 - missing) * support.rows) for name, missing in holes.missing.items()}
-    rare = {
-        name: count for count, name in sorted((n, name) for name, n in measured.items()) if count < ENOUGH
-    }
-    if rare:
-        yield Recommendation(
-            "care",
-            "Actions that are hardly ever measured",
-            f"Hardly any row has {_first_of(_with_counts(rare))}. Nothing reliable can be learned of their "
-            "worth; leave them out, or measure them on purpose in a sample.",
-        )
+    yield from _rarely_measured(support, holes)
     if support.pairs_apart:
         named = _first_of([f"{one!r} with {other!r}" for one, other in support.pairs_apart])
         yield Recommendation(
@@ -187,6 +178,28 @@ def on_rows(support: Support, holes: Holes, classes: dict[str, int]) -> Iterator
             "Actions that are never measured together",
             f"No row has {named}. How such values depend on each other is nowhere in the table, so a "
             "restorer can only treat them as unrelated given the rest.",
+        )
+
+
+def _rarely_measured(support: Support, holes: Holes) -> Iterator[Recommendation]:
+    """Actions that few rows have: since they are hardly measured, or since there are few rows at all."""
+    few = dict(sorted((each for each in holes.measured.items() if each[1] < ENOUGH), key=itemgetter(1, 0)))
+    rare = {name: count for name, count in few.items() if count < support.rows / 2}
+    usual = {name: count for name, count in few.items() if name not in rare}
+    if usual:
+        yield Recommendation(
+            "care",
+            "Few rows",
+            f"Of the {counted(support.rows, 'row')}, fewer than {ENOUGH} have "
+            f"{_first_of(_with_counts(usual))}. What these are worth is known only roughly: collect more "
+            "rows before trusting any policy.",
+        )
+    if rare:
+        yield Recommendation(
+            "care",
+            "Actions that are hardly ever measured",
+            f"Hardly any row has {_first_of(_with_counts(rare))}. Nothing reliable can be learned of their "
+            "worth; leave them out, or measure them on purpose in a sample.",
         )
 
 
@@ -241,11 +254,17 @@ def on_routes(routes: FixedRoutes | str) -> Iterator[Recommendation]:
         return
     rows = "rows that have what is asked for" if routes.scored_on == "measured" else "rows with filled holes"
     best = joined([repr(name) for name in routes.best[:8]])
+    others = f"an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}."
     scores = (
         f"The best of {routes.routes:,} fixed sets within the budget, {best}, has a balanced accuracy of "
-        f"{routes.best_score:.2f}, an average one {routes.mean_score:.2f}, no acquisition "
-        f"{routes.no_acquisition:.2f}."
+        f"{routes.best_score:.2f}, {others}"
     )
+    if not routes.best_is_known:
+        scores = (
+            f"Which of {routes.routes:,} fixed sets within the budget is the best cannot be told from these "
+            f"rows: what half of them prefer has a balanced accuracy of {routes.best_score:.2f} in the "
+            f"others, {others}"
+        )
     noise = f"A quick predictor, {routes.rows:,} {rows}: take differences below {routes.noise:.2f} for noise."
     found = routes.adaptivity
     if isinstance(found, str):

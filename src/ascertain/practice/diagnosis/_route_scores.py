@@ -45,6 +45,7 @@ class ScoredRows:
     reveals: Bool[np.ndarray, "actions features"]
     restored: bool  # whether holes were filled, since hardly any row has a whole route
     half: Bool[np.ndarray, " rows"]  # one half of the rows, to choose on or to check with
+    instance: Int[np.ndarray, " rows"]  # rows with the same number belong together
 
     def take(self, rows: Int[np.ndarray, " some"]) -> "ScoredRows":
         """Some of the rows."""
@@ -56,6 +57,7 @@ class ScoredRows:
             self.reveals,
             self.restored,
             self.half[rows],
+            self.instance[rows],
         )
 
     @property
@@ -104,8 +106,18 @@ def score_rows(
     network = _fit(x[train], available[train], y[train])
     reveals = np.asarray(problem.reveals)
     trained_on, rows = _sample_classes(train, y, _MOST_TRAINED), _sample_classes(others, y, _MOST_ROWS)
+    number = np.arange(len(y)) if instances is None else instances
     trained, scored = (
-        ScoredRows(network, x[some], available[some], y[some], reveals, False, _one_half(some, y, instances))
+        ScoredRows(
+            network,
+            x[some],
+            available[some],
+            y[some],
+            reveals,
+            False,
+            _one_half(some, y, instances),
+            number[some],
+        )
         for some in (trained_on, rows)
     )
     has = ~(routes @ ~scored.readable.T)
@@ -118,7 +130,7 @@ def score_rows(
     rows = rows[: _MOST_DONORS // 2 * problem.n_classes]
     filled = imputer.transform(holes[rows])
     everything, half = np.ones_like(available[rows]), _one_half(rows, y, instances)
-    return trained, ScoredRows(network, filled, everything, y[rows], reveals, True, half)
+    return trained, ScoredRows(network, filled, everything, y[rows], reveals, True, half, number[rows])
 
 
 def _halves(

@@ -22,7 +22,16 @@ def table_facts(table: TableProfile) -> list[Fact]:
         Fact("Target", f"{table.target}: {names_text(classes, 10)}"),
         Fact("Columns", f"{len(table.columns):,} besides the target"),
         *([Fact("Set aside", names_text(aside, 10))] if aside else []),
+        *_weights_facts(table),
     ]
+
+
+def _weights_facts(table: TableProfile) -> list[Fact]:
+    if table.weighted_by is None:
+        return []
+    worth = f"which makes them worth {table.effective_rows:,.0f} of the same weight"
+    text = f"by {table.weighted_by!r}, {worth}: in shares of what is missing and in scores of sets"
+    return [Fact("Rows count", f"{text}. Rows are counted, and associations tested, as they are")]
 
 
 def _instances_text(table: TableProfile) -> str:
@@ -125,13 +134,14 @@ def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
         else "holes were filled from the nearest other row, without looking at the label; this understates "
         "actions that are rarely measured, and what adapting gains"
     )
+    best = f"{joined(list(routes.best))}: balanced accuracy {routes.best_score:.3f}"
+    gains = f"; the best gains {routes.sensitivity:+.3f} (route sensitivity)"
+    if not routes.best_is_known:
+        best = f"cannot be told: what half of the rows prefer has {routes.best_score:.3f} in the others"
+        gains = ""
     return [
-        Fact("Best fixed set", f"{joined(list(routes.best))}: balanced accuracy {routes.best_score:.3f}"),
-        Fact(
-            "Average set",
-            f"{routes.mean_score:.3f} over random sets; the best gains {routes.sensitivity:+.3f} (route "
-            "sensitivity)",
-        ),
+        Fact("Best fixed set", best),
+        Fact("Average set", f"{routes.mean_score:.3f} over random sets{gains}"),
         Fact("No acquisition", f"{routes.no_acquisition:.3f}"),
         Fact("Adapting", _adaptivity_text(routes.adaptivity)),
         Fact("Overlap", overlap),
