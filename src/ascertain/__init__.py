@@ -67,6 +67,7 @@ _ON_FIRST_USE = {
     "recipe": ("Recipe", "train_policy"),
     "restoration": ("PVAERestorer", "fit_hotdeck", "fit_mean", "fit_pvae", "treat"),
     "scorers": (),
+    "tables": (),
     "testing": ("check_dataset", "check_mechanism", "check_method", "check_restorer"),
 }
 _HOME = {name: module for module, names in _ON_FIRST_USE.items() for name in names}

@@ -7,19 +7,58 @@ _MOST_LISTED = 20  # names in a message
 
 
 class AscertainError(Exception):
-    """Base of every error that Ascertain raises on purpose."""
+    """Base of every error that Ascertain raises on purpose.
+
+    Examples
+    --------
+    >>> from ascertain import AscertainError, load
+    >>> try:
+    ...     load("cubes")
+    ... except AscertainError as error:
+    ...     print(error)
+    no dataset is called 'cubes'; did you mean 'cube'?
+    """
 
 
 class InputError(AscertainError, ValueError):
-    """A value that the caller passed cannot be used; the message names it and the fix."""
+    """A value that the caller passed cannot be used; the message names it and the fix.
+
+    Examples
+    --------
+    >>> from ascertain import Problem
+    >>> try:
+    ...     Problem([[True]], costs=[-1], budget=1, n_classes=2)
+    ... except ValueError as error:
+    ...     print(error)
+    the cost of action 0 is -1.0; costs are finite and not negative
+    """
 
 
 class TooLargeError(InputError):
-    """A problem is too large for what was asked of it."""
+    """A problem is too large for what was asked of it.
+
+    Examples
+    --------
+    >>> from ascertain.exact import shortcut
+    >>> try:
+    ...     shortcut(d=40, budget=20)
+    ... except TooLargeError as error:
+    ...     print("too large")
+    too large
+    """
 
 
 class StoreError(AscertainError):
-    """Files on disk cannot be used as they are."""
+    """Files on disk cannot be used as they are.
+
+    Examples
+    --------
+    >>> from ascertain import load_model
+    >>> load_model("nowhere")
+    Traceback (most recent call last):
+    ...
+    ascertain.errors.StoreError: ...
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -12,6 +12,12 @@ class Protocol:
 
     There are two: `PAPER`, the text (the default everywhere), and `AFABENCH`, the reference
     implementation, for comparing numbers. Settings of a method are not part of it.
+
+    Examples
+    --------
+    >>> from ascertain import AFABENCH, PAPER
+    >>> PAPER.affordability, AFABENCH.affordability  # may a policy choose what the budget does not pay?
+    ('illegal', 'blind')
     """
 
     name: str
@@ -72,6 +78,7 @@ PAPER = Protocol(
     pretrain_mask="action",
     ray_fit="damaged",
 )
+"""The paper as its text has it; see `Protocol`."""
 
 AFABENCH = Protocol(
     name="afabench",
@@ -87,10 +94,17 @@ AFABENCH = Protocol(
     pretrain_mask="column",
     ray_fit="all",
 )
+"""The paper as its reference implementation does it; see `Protocol`."""
 
 
 def protocol(name: str) -> Protocol:
-    """Look up a protocol by its name, `paper` or `afabench`."""
+    """Look up a protocol by its name, `paper` or `afabench`.
+
+    Examples
+    --------
+    >>> protocol("afabench").name
+    'afabench'
+    """
     named = {each.name: each for each in (PAPER, AFABENCH)}
     if name not in named:
         raise InputError(f"no protocol is called {name!r}; {did_you_mean(name, named)}")

@@ -24,7 +24,14 @@ _RESERVED = "predictor"
 
 @dataclass(frozen=True)
 class NoSettings:
-    """For parts that have nothing to set."""
+    """For parts that have nothing to set.
+
+    Examples
+    --------
+    >>> from ascertain import methods
+    >>> methods.get("stop").settings()
+    NoSettings()
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +52,13 @@ class Part:
         The frozen dataclass of its settings, with defaults.
     on_host
         Whether it runs outside compiled programs, one replicate at a time, as scikit-learn's models do.
+
+    Examples
+    --------
+    >>> from ascertain import restoration
+    >>> deck = restoration.get("hotdeck")
+    >>> deck.name, deck.label, deck.on_host
+    ('hotdeck', 'hot deck', False)
     """
 
     name: str
@@ -69,12 +83,25 @@ class SharedModel:
         `fit(key, problem, train, valid, settings)`, pure.
     settings
         The dataclass of its settings.
+    training
+        Takes what `fit` takes, and returns a training that can be interrupted (`_core.training.Training`) and
+        leads to the same model. Then a model that has stopped leaves its place in a program to the next one.
+        None: all models of a chunk are trained until the last one has stopped.
+
+    Examples
+    --------
+    >>> from ascertain import methods, restoration
+    >>> restoration.get("pvae").shares.settings_name  # ODIN begins with the same Partial VAE
+    'pvae'
+    >>> methods.get("odin").shares is restoration.get("pvae").shares
+    True
     """
 
     name: str
     settings_name: str
     fit: Callable[..., Any]
     settings: Callable[[], Any]
+    training: Callable[..., Any] | None = None
 
 
 P = TypeVar("P", bound=Part)
@@ -94,6 +121,15 @@ class Registry(Generic[P]):
         The package's modules that register parts, in the order in which these are listed.
     part
         Makes a part from its fields.
+
+    Examples
+    --------
+    >>> registry = Registry("colour", "ascertain.colours", [], Part)
+    >>> @registry.register("red", summary="The colour of blood.", label=None, settings=NoSettings)
+    ... def fit_red():
+    ...     pass
+    >>> registry.get("red").summary
+    'The colour of blood.'
     """
 
     def __init__(self, kind: str, package: str, modules: Sequence[str], part: Callable[..., P]):
@@ -132,7 +168,18 @@ class Registry(Generic[P]):
         return add
 
     def get(self, name: str) -> P:
-        """Look up a part; an unknown name raises an `InputError` that suggests a known one."""
+        """Look up a part; an unknown name raises an `InputError` that suggests a known one.
+
+        Examples
+        --------
+        >>> from ascertain import methods
+        >>> methods.get("gdfs").label
+        'GDFS'
+        >>> methods.get("gdsf")
+        Traceback (most recent call last):
+        ...
+        ascertain.errors.InputError: no method is called 'gdsf'; did you mean 'gdfs'?
+        """
         self._load()
         if name not in self._parts:
             raise InputError(f"no {self.kind} is called {name!r}; {did_you_mean(name, self.names())}")
@@ -150,7 +197,14 @@ class Registry(Generic[P]):
         raise InputError(f"{name} is not a registered {self.kind}; decorate it with {self.package}.register")
 
     def names(self) -> tuple[str, ...]:
-        """All names: ours in the order of the documentation, then those of others."""
+        """All names: ours in the order of the documentation, then those of others.
+
+        Examples
+        --------
+        >>> from ascertain import missingness
+        >>> missingness.names()[:4]
+        ('mcar', 'mar', 'mnar_logistic', 'mnar_self')
+        """
         self._load()
         own = tuple(name for name, part in self._parts.items() if part.fit.__module__ in self._modules)
         order = {name: self._modules.index(self._parts[name].fit.__module__) for name in own}
@@ -185,6 +239,19 @@ def load_plugin(file: str | Path) -> None:
     """Run a Python file that registers parts, as importing a module does.
 
     `ascertain --plugin mine.py study run mine.toml` does this first.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from ascertain import datasets
+    >>> text = "from ascertain.datasets import *; register('small_cube', summary='Small.')(lambda: cube(100))"
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "mine.py"
+    ...     _ = file.write_text(text)
+    ...     load_plugin(file)
+    >>> len(datasets.load("small_cube").draw(0).y)
+    100
     """
     path = Path(file)
     spec = spec_from_file_location(f"ascertain_plugin_{path.stem}", path)

@@ -83,7 +83,15 @@ def _setups(problem: Problem) -> dict[str, Any]:
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
-    """Facts about a dataset: shape, classes, actions, costs, budgets and what is missing from it."""
+    """Facts about a dataset: shape, classes, actions, costs, budgets and what is missing from it.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> facts = describe(load("cube"))
+    >>> facts["rows"], len(facts["actions"]), facts["actions"][0]["cost"]
+    (1000, 20, 1.0)
+    """
     problem, rows = dataset.problem, dataset.draw(FIRST_SEED)
     features = problem.feature_names or tuple(f"x{i}" for i in range(problem.n_features))
     actions = problem.action_names or tuple(f"action{i}" for i in range(problem.n_actions))

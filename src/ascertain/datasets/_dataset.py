@@ -21,14 +21,30 @@ _TEST_SEED = 100  # of the test set that all stratified splits share
 
 
 class RawRows(NamedTuple):
-    """Features in their own units, NaN where not measured, and class numbers."""
+    """Features in their own units, NaN where not measured, and class numbers.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> rows = load("cube").draw(0)
+    >>> rows.x.shape, rows.y.shape
+    ((1000, 20), (1000,))
+    """
 
     x: Float[np.ndarray, "instances features"]
     y: Int[np.ndarray, " instances"]
 
 
 class Split(NamedTuple):
-    """The three parts of a dataset, preprocessed."""
+    """The three parts of a dataset, preprocessed.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> train, valid, test = load("cube").split(0)
+    >>> len(train.y), len(valid.y), len(test.y)
+    (600, 200, 200)
+    """
 
     train: Table
     valid: Table
@@ -82,6 +98,13 @@ class Dataset:
         their means where a row lacks them.
     source, licence
         Where the rows come from and on what terms.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> cube = load("cube")
+    >>> cube.problem.n_actions, cube.budgets, cube.metric
+    (20, (3, 5, 10), 'accuracy')
     """
 
     name: str

@@ -11,6 +11,7 @@ from ascertain.datasets._dataset import FIRST_SEED, Dataset
 from ascertain.errors import InputError
 
 TARGET = "outcome"
+"""The column of classes in an exported table; `examples/heart_sites.py` takes it apart from the others."""
 
 
 class Exported(NamedTuple):
@@ -26,6 +27,13 @@ def export(dataset: Dataset) -> Exported:
     """Turn a dataset's rows into a table in their own units; synthetic ones are those of split 0.
 
     One-hot columns that one action reveals (`site=a`, `site=b` by `site`) become one column again.
+
+    Examples
+    --------
+    >>> from ascertain import load
+    >>> exported = export(load("cube"))
+    >>> exported.table.shape, exported.prices["x0"]  # 20 features and the outcome
+    ((1000, 21), 1.0)
     """
     rows, problem = dataset.draw(FIRST_SEED), dataset.problem
     features = list(problem.feature_names or (f"x{i}" for i in range(problem.n_features)))

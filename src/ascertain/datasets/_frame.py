@@ -145,6 +145,19 @@ def from_file(
         How a text file is written, such as `cp1252`; by default UTF-8.
     sheet
         The sheet of a workbook, by name or counted from 1; by default the first.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> columns = {"age": [61, 47, 55, 39], "ecg": ["normal", None, "st", "normal"], "ill": ["yes", "no"] * 2}
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clinic.csv"
+    ...     pd.concat([pd.DataFrame(columns)] * 5).to_csv(path, index=False)
+    ...     clinic = from_file(path, target="ill", costs={"ecg": 15.5}, known=["age"], budgets=[15.5])
+    >>> clinic.problem.action_names, clinic.complete
+    (('ecg',), False)
     """
     file = Path(path)
     table = read_user_table(

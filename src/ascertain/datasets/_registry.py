@@ -14,6 +14,12 @@ class DatasetPart(Part):
     ----------
     fit
         The function that returns the `Dataset`; it takes nothing, or the folder to look for files in.
+
+    Examples
+    --------
+    >>> from ascertain import datasets
+    >>> datasets.get("cube").label
+    'CUBE'
     """
 
 
@@ -38,5 +44,14 @@ def register(
         One line about it; by default the first line of the function's docstring.
     label
         What figures and tables call it; by default the name.
+
+    Examples
+    --------
+    >>> from ascertain import datasets
+    >>> @datasets.register("large_cube", summary="CUBE with 10,000 rows.")
+    ... def large_cube():
+    ...     return datasets.cube(10_000)
+    >>> datasets.get("large_cube").summary
+    'CUBE with 10,000 rows.'
     """
     return _DATASETS.register(name, summary=summary, label=label)

@@ -29,6 +29,11 @@ def cube(
         The standard deviation of the noise on the three code features.
     other_noise
         The standard deviation of all other features about 0.5.
+
+    Examples
+    --------
+    >>> cube(100).draw(0).x.shape
+    (100, 20)
     """
     _check(n_rows, informative_noise, other_noise)
     check_count("n_features", n_features, least=_BLOCK)
@@ -62,6 +67,11 @@ def cube_nm(
         How many contexts, each with a block of ten features.
     context_noise
         The standard deviation of the noise on the one-hot context.
+
+    Examples
+    --------
+    >>> cube_nm(n_contexts=3).problem.action_names[0]
+    'context'
     """
     _check(n_rows, informative_noise, other_noise, context_noise)
     check_count("n_contexts", n_contexts, least=2)
@@ -100,6 +110,11 @@ def cube_nuc(
         As for `cube`.
     cost_ratio
         How many times as costly the second copy is; costs are scaled to a mean of 1.
+
+    Examples
+    --------
+    >>> sorted(set(cube_nuc(cost_ratio=3).problem.costs.tolist()))
+    [0.5, 1.5]
     """
     _check(n_rows, informative_noise, other_noise)
     if not 0 < check_numbers("cost_ratio", cost_ratio, ndim=0) < np.inf:

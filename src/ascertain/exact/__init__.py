@@ -1,4 +1,7 @@
-"""Small problems solved exactly, from complete and incomplete training data (section 5.1 of the paper)."""
+"""Small problems solved exactly, from complete and incomplete training data (section 5.1 of the paper).
+
+`docs/exact-study.md` goes through it.
+"""
 
 from ascertain.exact._bounds import filtering_lower_bound as filtering_lower_bound
 from ascertain.exact._bounds import sample_size as sample_size

@@ -37,7 +37,19 @@ FinitePredictor = Callable[[np.ndarray], ArrayLike]
 
 
 class Atoms(NamedTuple):
-    """A joint distribution as a list of instances (x, y) and their probabilities."""
+    """A joint distribution as a list of instances (x, y) and their probabilities.
+
+    Examples
+    --------
+    A fair coin whose side is the label, and a coin that says nothing about it:
+
+    >>> import numpy as np
+    >>> from ascertain.exact import FiniteProblem
+    >>> x = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> coins = Atoms(x, y=x[:, 0], probability=np.full(4, 1 / 4), n_values=(2, 2), n_labels=2)
+    >>> FiniteProblem(coins, budget=1, feature_names=["side", "other"]).optimal_plan().first_action
+    'side'
+    """
 
     x: Int[np.ndarray, "atoms features"]
     y: Int[np.ndarray, " atoms"]

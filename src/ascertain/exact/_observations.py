@@ -28,6 +28,12 @@ class Observations:
     available
         Which values may be used in training; by default every known one. An unavailable value may still
         be known, as in a simulation: the approach "complete" looks at it.
+
+    Examples
+    --------
+    >>> records = Observations([[0, 1], [1, float("nan")]], y=[0, 1])
+    >>> records.available.tolist()
+    [[True, True], [True, False]]
     """
 
     x: Int[np.ndarray, "instances features"]  # -1 where unknown

@@ -19,6 +19,13 @@ class Plan:
 
     The best action value decides. Where values differ by at most `TIE_MARGIN`, stopping is preferred to
     acquiring, and then the action with the lower number. Print a plan to see it as a decision tree.
+
+    Examples
+    --------
+    >>> from ascertain.exact import shortcut
+    >>> plan = shortcut(d=6, budget=2).optimal_plan()
+    >>> plan.first_action, plan({"context": 1})
+    ('context', 'branch1.1')
     """
 
     problem: "FiniteProblem"

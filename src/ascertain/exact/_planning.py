@@ -15,7 +15,9 @@ from ascertain.exact._plan import Plan
 from ascertain.exact._recursion import Estimates, estimate, lookahead, solve, solve_aliasing
 
 Approach = Literal["aliasing", "filtering", "restoration", "complete"]
+"""The type of an approach; see `fit_plan`."""
 APPROACHES: tuple[Approach, ...] = get_args(Approach)
+"""The names of all approaches; see `fit_plan`."""
 
 
 def fit_plan(
@@ -52,6 +54,8 @@ def fit_plan(
     >>> plan = fit_plan(problem, observations, "restoration")
     >>> plan.first_action, problem.regret(plan)
     ('context', 0.0)
+    >>> APPROACHES == get_args(Approach)
+    True
     """
     if approach not in APPROACHES:
         raise InputError(f"approach must be one of {', '.join(APPROACHES)}, got {approach!r}")

@@ -25,7 +25,15 @@ from ascertain.protocol import PAPER, Protocol
 
 
 def problem_of(problem: FiniteProblem) -> Problem:
-    """Convert a finite problem for methods: one action per feature, with its costs and budget."""
+    """Convert a finite problem for methods: one action per feature, with its costs and budget.
+
+    Examples
+    --------
+    >>> from ascertain.exact import shortcut
+    >>> problem = problem_of(shortcut(d=6, budget=2))
+    >>> problem.n_actions, float(problem.budget)
+    (6, 2.0)
+    """
     return Problem(
         np.eye(len(problem.n_values)),
         problem.costs,
@@ -181,6 +189,13 @@ def plan_policy(plan: Plan) -> PlanPolicy:
     """Turn a plan into a policy for tables of its problem (`table_of`).
 
     Where a row lacks the feature that the plan would acquire, the next best action value decides.
+
+    Examples
+    --------
+    >>> from ascertain.exact import shortcut
+    >>> policy = plan_policy(shortcut(d=4, budget=2).optimal_plan())
+    >>> policy.scores.shape[1]  # of stopping, and of four features
+    5
     """
     space, n_values = plan.problem.space, np.array(plan.problem.n_values)
     n_states, first_cell = len(space), np.cumsum(n_values) - n_values

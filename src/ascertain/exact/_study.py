@@ -67,6 +67,12 @@ class Sweep:
     The dimension sweep takes every `d` of `dims` at the smallest budget, at all rates. The budget sweep
     takes every budget at the largest `d`, at the first rate, which is that of the main figure; the other
     rates are for the collapse figure.
+
+    Examples
+    --------
+    >>> quick = Sweep(dims=(6,), budgets=(2,), rates=(0.6,), sizes=(100,), replicates=2)
+    >>> quick.arms
+    [Arm(d=6, budget=2, rate=0.6)]
     """
 
     dims: Sequence[int] = (6, 8, 10)
@@ -138,6 +144,15 @@ def run_study(
     -------
     DataFrame
         The sweep's rows, with columns `d, budget, rate, n, approach, horizon, replicate, regret`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> quick = Sweep(dims=(6,), budgets=(2,), rates=(0.6,), sizes=(100,), replicates=2)
+    >>> with TemporaryDirectory() as folder:
+    ...     regrets = run_study(quick, Path(folder))
+    >>> sorted(regrets["approach"].unique())
+    ['aliasing', 'complete', 'filtering', 'restoration']
     """
     check_count("jobs", jobs, least=1)
     with _locked(folder):

@@ -30,7 +30,17 @@ class LittleTest(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """The missing values of a table."""
+    """The missing values of a table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem(np.eye(2), [1, 1], budget=1, n_classes=2, action_names=["ecg", "scan"])
+    >>> table = Table([[1.0, np.nan], [2.0, 0.5], [np.nan, 1.0], [0.0, 0.1]], y=[0, 1, 0, 1])
+    >>> diagnose(table, problem).actions["missing"].to_dict()
+    {'ecg': 0.25, 'scan': 0.25}
+    """
 
     columns: pd.DataFrame  # per column: `missing` (rate) and `predictable` (AUROC; 0.5: chance; NaN: too few)
     actions: pd.DataFrame  # per action: `missing` (rate) and `cost`
@@ -54,6 +64,15 @@ def diagnose(table: Table, problem: Problem, seed: int = 0) -> Diagnosis:
         The names of the columns, and the actions with their costs.
     seed
         Seed of cross-validation, and of the rows that are drawn from a large table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem(np.eye(2), [1, 1], budget=1, n_classes=2)
+    >>> table = Table([[1.0, np.nan], [2.0, 0.5], [np.nan, 1.0], [0.0, 0.1]], y=[0, 1, 0, 1])
+    >>> diagnose(table, problem).rows.tolist()  # no row has nothing, two have one action, two have both
+    [0, 2, 2]
     """
     x, available = np.asarray(table.x, np.float64), np.asarray(table.available)
     features = problem.feature_names or [f"x{i}" for i in range(problem.n_features)]
@@ -82,6 +101,16 @@ def little_test(
 
     The means of the rows with each missingness pattern are compared with the maximum-likelihood means,
     found by EM.
+
+    Examples
+    --------
+    The second column is missing where the first one is high:
+
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(500, 2))
+    >>> available = np.stack([np.ones(500, bool), x[:, 0] < 0.5], axis=1)
+    >>> bool(little_test(x, available).p_value < 0.001)
+    True
     """
     columns = zip(x.T, available.T, strict=True)
     varies = np.array([has.any() and np.ptp(column[has]) > 0 for column, has in columns])

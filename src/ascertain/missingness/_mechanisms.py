@@ -27,7 +27,16 @@ _LARGEST_PROBABILITY = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
 class Mechanism(eqx.Module):
-    """The probability that each action of a row is missing."""
+    """The probability that each action of a row is missing.
+
+    Examples
+    --------
+    `docs/extend.md` writes one:
+
+    >>> from ascertain import missingness
+    >>> issubclass(missingness.MCAR, missingness.Mechanism)
+    True
+    """
 
     reveals: eqx.AbstractVar[Bool[Array, "actions features"]]
 
@@ -80,7 +89,18 @@ class Mechanism(eqx.Module):
     "mcar", summary="Completely at random: every action, independently, at the same rate.", label="MCAR"
 )
 class MCAR(Mechanism):
-    """Missing completely at random: every action, independently, at the same rate."""
+    """Missing completely at random: every action, independently, at the same rate.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import load
+    >>> cube = load("cube")
+    >>> train, valid, test = cube.split(0)
+    >>> holey = MCAR.fit(jr.key(0), cube.problem, train, 0.5).sample(jr.key(1), train)
+    >>> round(float(holey.available.mean()), 1)
+    0.5
+    """
 
     reveals: Bool[Array, "actions features"]
     rate: Float[Array, ""]
@@ -100,7 +120,12 @@ class MCAR(Mechanism):
     "mar", summary="At random: some actions, always there, drive the missingness of the others.", label="MAR"
 )
 class MAR(Mechanism):
-    """Missing at random: some actions, always there, drive the missingness of the others."""
+    """Missing at random: some actions, always there, drive the missingness of the others.
+
+    Examples
+    --------
+    `docs/data.md` hides 70% of the cells of a dataset with it.
+    """
 
     reveals: Bool[Array, "actions features"]
     driver: Bool[Array, " actions"]
@@ -124,7 +149,16 @@ class MAR(Mechanism):
     label="MNAR (logistic)",
 )
 class LogisticMNAR(Mechanism):
-    """Missing not at random: as MAR, but the drivers go missing too, completely at random."""
+    """Missing not at random: as MAR, but the drivers go missing too, completely at random.
+
+    Examples
+    --------
+    `docs/data.md` hides cells with another mechanism; all are used in the same way, and known by name:
+
+    >>> from ascertain import missingness
+    >>> missingness.get("mnar_logistic").fit == LogisticMNAR.fit
+    True
+    """
 
     reveals: Bool[Array, "actions features"]
     driver: Bool[Array, " actions"]
@@ -149,7 +183,16 @@ class LogisticMNAR(Mechanism):
     label="MNAR (self-masking)",
 )
 class SelfMNAR(Mechanism):
-    """Missing not at random: each action goes missing by its own values."""
+    """Missing not at random: each action goes missing by its own values.
+
+    Examples
+    --------
+    `docs/data.md` hides cells with another mechanism; all are used in the same way, and known by name:
+
+    >>> from ascertain import missingness
+    >>> missingness.get("mnar_self").fit == SelfMNAR.fit
+    True
+    """
 
     reveals: Bool[Array, "actions features"]
     weights: Float[Array, "features actions"]  # zero except from an action's features to itself
@@ -175,7 +218,12 @@ def mask_tables(
     valid: Table,
     rate: Any,
 ) -> tuple[Table, Table]:
-    """Fit a mechanism on training data and hide cells of training and validation data with it."""
+    """Fit a mechanism on training data and hide cells of training and validation data with it.
+
+    Examples
+    --------
+    `docs/data.md` hides 70% of the cells of a dataset with it.
+    """
     fitting, training, validating = jr.split(key, 3)
     fitted = mechanism.fit(fitting, problem, train, rate)
     return fitted.sample(training, train), fitted.sample(validating, valid)

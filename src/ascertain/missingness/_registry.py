@@ -16,6 +16,12 @@ class MechanismPart(Part):
         `fit(key, problem, table, rate)`, which calibrates it on training data and returns an object with
         `sample(key, table)`: the table with cells hidden. Pure, so that it can be jitted and vmapped (`rate`
         is traced), unless `on_host`.
+
+    Examples
+    --------
+    >>> from ascertain import missingness
+    >>> missingness.get("mnar_self").label
+    'MNAR (self-masking)'
     """
 
 
@@ -30,5 +36,16 @@ def register(
 
     See `MechanismPart`. An installed package makes its mechanisms known by an entry point in the group
     `ascertain.missingness` that names the module with the decorated function.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from ascertain import missingness
+    >>> @missingness.register("half", summary="Half of the cells, whatever the rate.")
+    ... class Half(missingness.MCAR):
+    ...     def probabilities(self, x):
+    ...         return jnp.full((len(x), len(self.reveals)), 0.5)
+    >>> "half" in missingness.names()
+    True
     """
     return _MECHANISMS.register(name, summary=summary, label=label, on_host=on_host)

@@ -139,7 +139,14 @@ class SavedModel:
 
 
 def hash_table(table: Table) -> str:
-    """The sha256 of a table's arrays, which tells whether two models learned from the same rows."""
+    """The sha256 of a table's arrays, which tells whether two models learned from the same rows.
+
+    Examples
+    --------
+    >>> from ascertain import Table
+    >>> hash_table(Table([[0.5, 1.0]], y=[0])) == hash_table(Table([[0.5, 1.1]], y=[0]))
+    False
+    """
     digest = hashlib.sha256()
     for array in (table.x, table.y, table.available):
         values = np.asarray(array)
@@ -161,6 +168,21 @@ def save_model(path: str | Path, model: SavedModel) -> None:
         Folders are made as needed.
     model
         The model. Predictor and restorer must be what registered ones return that run in compiled programs.
+
+    Examples
+    --------
+    `SavedModel` has an example. A fitted classifier has `save`, as in `examples/first_table.py`.
+
+    >>> import jax.random as jr
+    >>> from tempfile import TemporaryDirectory
+    >>> from ascertain import PAPER, Problem, Table, methods
+    >>> problem, table = Problem([[True]], [1], budget=1, n_classes=2), Table([[0.0], [1.0]], [0, 1])
+    >>> policy = methods.fit("stop", jr.key(0), problem, table, table)
+    >>> rows = {"train_rows": 2, "valid_rows": 2, "data_hash": hash_table(table), "seed": 0}
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(folder, SavedModel("stop", policy, problem, methods.NoSettings(), "s", PAPER, **rows))
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['model.safetensors']
     """
     file = model_file(path)
     try:
@@ -190,6 +212,15 @@ def load_model(path: str | Path) -> SavedModel:
     ----------
     path
         The file, or the folder with `model.safetensors`.
+
+    Examples
+    --------
+    >>> load_model("nothing-here")
+    Traceback (most recent call last):
+    ...
+    ascertain.errors.StoreError: ...
+
+    `SavedModel` has an example that writes a model and reads it again.
     """
     file = model_file(path)
     header, arrays = read_file(file)

@@ -21,7 +21,19 @@ from ascertain.problem import Problem, Table
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Maps features and which of them are observed to class probabilities."""
+    """Maps features and which of them are observed to class probabilities.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> def share_of_ones(x, observed):
+    ...     p = jnp.where(observed, x, 0.5).mean(axis=1)
+    ...     return jnp.stack([1 - p, p], axis=1)
+    >>> share_of_ones(jnp.array([[1.0, 1.0]]), jnp.array([[True, False]])).tolist()
+    [[0.25, 0.75]]
+    >>> isinstance(share_of_ones, Predictor)
+    True
+    """
 
     def __call__(
         self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
@@ -90,6 +102,10 @@ def fit_predictor(
         How to train.
     weights
         The weights of classes; by default the inverse of their frequencies, as in the paper.
+
+    Examples
+    --------
+    `docs/methods.md` fits one and scores a policy with it.
     """
     building, training = jr.split(key)
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_classes)
@@ -129,6 +145,19 @@ class SklearnPredictor:
         A classifier with `predict_proba`; `fit` fits it in place.
     n_classes
         The number of classes.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from ascertain import Table
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> rows = Table(x, y=(x[:, 0] > 0).astype(int))
+    >>> predictor = SklearnPredictor(DecisionTreeClassifier(max_depth=3), 2).fit(jr.key(0), rows, copies=1)
+    >>> first_only = np.array([[True, False]])
+    >>> predictor(np.array([[2.0, 0.0]]), first_only).argmax(axis=1).tolist()
+    [1]
     """
 
     def __init__(self, estimator: Any, n_classes: int):

@@ -17,6 +17,12 @@ class PredictorPart(Part):
         `fit(key, problem, train, valid, *, settings, weights)`, which returns a `Predictor`. Pure, so that it
         can be jitted and vmapped, unless `on_host`; `settings` is static. `weights` are those of the
         classes; None: the inverse of their frequencies.
+
+    Examples
+    --------
+    >>> from ascertain import predictors
+    >>> predictors.get("mlp").summary
+    "The paper's fixed predictor: a network on values and mask."
     """
 
 
@@ -36,5 +42,16 @@ def register(
 
     See `PredictorPart`. An installed package makes its predictors known by an entry point in the group
     `ascertain.predictors` that names the module with the decorated function.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from ascertain import predictors
+    >>> @predictors.register("even_odds", summary="The same probability for every class.")
+    ... def fit_even_odds(key, problem, train, valid, *, settings, weights=None):
+    ...     n = problem.n_classes
+    ...     return lambda x, observed: jnp.full((len(x), n), 1 / n)
+    >>> "even_odds" in predictors.names()
+    True
     """
     return _PREDICTORS.register(name, summary=summary, label=label, settings=settings, on_host=on_host)

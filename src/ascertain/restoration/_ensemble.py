@@ -34,7 +34,19 @@ class Settings:
 
 
 class Ensemble(eqx.Module):
-    """Draws each row from a member chosen at random, or several completions from the members in turn."""
+    """Draws each row from a member chosen at random, or several completions from the members in turn.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem([[True, False], [False, True]], [1, 1], budget=2, n_classes=2)
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> from ascertain.restoration import MeanFill
+    >>> both = Ensemble((MeanFill(table.x[0]), MeanFill(table.x[1])))
+    >>> both.draws(jr.key(1), table, 4).shape  # two completions by each
+    (4, 3, 2)
+    """
 
     members: tuple[Restorer, ...]
 
@@ -82,7 +94,18 @@ def fit_ensemble(
     *,
     settings: Settings = Settings(),
 ) -> Ensemble:
-    """Fit every member."""
+    """Fit every member.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem([[True, False], [False, True]], [1, 1], budget=2, n_classes=2)
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> settings = Settings(members=("hotdeck", "mean"))
+    >>> len(fit_ensemble(jr.key(0), problem, table, table, settings=settings).members)
+    2
+    """
     if not settings.members:
         raise InputError("an ensemble needs at least one member; name restorers in members=")
     keys = jr.split(key, len(settings.members))

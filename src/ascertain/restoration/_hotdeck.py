@@ -22,6 +22,16 @@ class HotDeck(eqx.Module):
 
     If no row of the class has the action, the donor is of any class; if no row at all has it, the columns'
     means are used.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem([[True, False], [False, True]], [1, 1], budget=2, n_classes=2)
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> from ascertain.restoration import fit_hotdeck, restore
+    >>> restore(jr.key(1), fit_hotdeck(jr.key(0), problem, table), table).x.tolist()
+    [[0.5, 1.0], [1.5, 2.0], [0.0, 1.0]]
     """
 
     problem: Problem
@@ -168,6 +178,16 @@ def fit_hotdeck(key: PRNGKeyArray, problem: Problem, table: Table, neighbours: i
     neighbours
         Draw among this many nearest donors, out of at most `MAX_DONORS` rows; by default uniformly among
         all rows.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem([[True, False], [False, True]], [1, 1], budget=2, n_classes=2)
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> deck = fit_hotdeck(jr.key(0), problem, table)
+    >>> deck.draw(jr.key(1), table)[0, 1].item()  # the only value of a row of the same class
+    1.0
     """
     means = fit_mean(table)
     if neighbours is not None:

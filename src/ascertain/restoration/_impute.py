@@ -16,7 +16,14 @@ from ascertain.restoration._registry import register
 
 
 class MeanFill(eqx.Module):
-    """Fills each column with the mean of its available training values (0 where there are none)."""
+    """Fills each column with the mean of its available training values (0 where there are none).
+
+    Examples
+    --------
+    >>> from ascertain import Table
+    >>> fit_mean(Table([[0.5, float("nan")], [1.5, 2.0], [1.0, 1.0]], y=[0, 1, 0])).means.tolist()
+    [1.0, 1.5]
+    """
 
     means: Float[Array, " features"]
 
@@ -31,7 +38,14 @@ class MeanFill(eqx.Module):
 
 
 def fit_mean(table: Table) -> MeanFill:
-    """Take the means of the available cells."""
+    """Take the means of the available cells.
+
+    Examples
+    --------
+    >>> from ascertain import Table
+    >>> fit_mean(Table([[2.0], [4.0], [float("nan")]], y=[0, 1, 0])).means.tolist()
+    [3.0]
+    """
     counts = table.available.sum(axis=0)
     return MeanFill(jnp.where(table.available, table.x, 0.0).sum(axis=0) / jnp.maximum(counts, 1))
 
@@ -54,6 +68,17 @@ class SklearnImputer:
     """Fills with a scikit-learn imputer, such as `IterativeImputer(sample_posterior=True)` or `KNNImputer`.
 
     The imputer gets the label as one more column per class, as the paper's restorer does.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem([[True, False], [False, True]], [1, 1], budget=2, n_classes=2)
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> from sklearn.impute import KNNImputer
+    >>> fitted = fit_sklearn(jr.key(0), KNNImputer(n_neighbors=1), table)
+    >>> fitted.draw(jr.key(1), table).tolist()  # the value of the nearest row
+    [[0.5, 1.0], [1.5, 2.0], [0.0, 1.0]]
     """
 
     def __init__(self, imputer: Any, n_classes: int):
@@ -72,7 +97,18 @@ class SklearnImputer:
 
 
 def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer:
-    """Fit a copy of an imputer to the training data."""
+    """Fit a copy of an imputer to the training data.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table
+    >>> problem = Problem([[True, False], [False, True]], [1, 1], budget=2, n_classes=2)
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> from sklearn.impute import SimpleImputer
+    >>> fit_sklearn(jr.key(0), SimpleImputer(), table).draw(jr.key(1), table)[0].tolist()
+    [0.5, 1.5]
+    """
     fitted = SklearnImputer(imputer, table.n_classes)  # raises if it is no imputer
     fitted.imputer = copy = clone(imputer)
     if "random_state" in copy.get_params():

@@ -51,7 +51,12 @@ class Settings:
 
 
 class Mixture(eqx.Module):
-    """Draws a component from its posterior given a row's cells and label, then every missing cell."""
+    """Draws a component from its posterior given a row's cells and label, then every missing cell.
+
+    Examples
+    --------
+    `fit_mixture` makes one; `examples/score_restorers.py` scores its draws.
+    """
 
     observed: ObservedValues
     centre: Float[Array, " features"]
@@ -132,7 +137,12 @@ def fit_mixture(
     *,
     settings: Settings = Settings(),
 ) -> Mixture:
-    """Fit every number of components from several starts; the validation rows' likelihood chooses one."""
+    """Fit every number of components from several starts; the validation rows' likelihood chooses one.
+
+    Examples
+    --------
+    `examples/score_restorers.py` fits one and scores its draws beside those of other restorers.
+    """
     keeping, choosing, starting = jr.split(key, 3)
     observed = keep_observed_values(keeping, problem, train)
     if train.x.shape[0] > settings.most_rows:

@@ -18,7 +18,7 @@ from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.kernels import sum_of_relus
 from ascertain._core.networks import MLP, Linear
 from ascertain._core.settings import Amount, Count, Positive, Share, Sizes
-from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy, train
+from ascertain._core.training import Batch, Schedule, Training, class_weights, cross_entropy
 from ascertain.problem import Problem, Table
 from ascertain.registry import SharedModel
 from ascertain.restoration._registry import register
@@ -74,7 +74,12 @@ class Posterior(NamedTuple):
 
 
 class PVAE(eqx.Module):
-    """A label-conditioned Partial VAE."""
+    """A label-conditioned Partial VAE.
+
+    Examples
+    --------
+    `fit_pvae` makes one; `examples/score_restorers.py` scores its draws.
+    """
 
     embedding: Float[Array, "points embedding"]
     point_hidden: Linear
@@ -143,7 +148,18 @@ def fit_pvae(
         Data with holes (or without, for the oracle variant).
     settings
         Architecture and training.
+
+    Examples
+    --------
+    `examples/score_restorers.py` fits one and scores its draws beside those of other restorers.
     """
+    return pvae_training(key, problem, train_table, valid_table, settings).run()
+
+
+def pvae_training(
+    key: PRNGKeyArray, problem: Problem, train_table: Table, valid_table: Table, settings: Settings
+) -> Training[PVAE]:
+    """The training of `fit_pvae`, which can be interrupted."""
     building, training = jr.split(key)
     weights = class_weights(train_table.y, problem.n_classes)
 
@@ -163,7 +179,7 @@ def fit_pvae(
         return jnp.mean(losses)
 
     model = _bound_embedding(PVAE(problem.n_features, problem.n_classes, settings, key=building))
-    return train(
+    return Training(
         training,
         model,
         loss,
@@ -181,6 +197,10 @@ class PVAERestorer(eqx.Module):
 
     `see_label=False` is the label-free variant; a model fitted on complete data makes the oracle variant.
     With `noise` (see `observation_noise`) values vary about the decoder's mean as much as observed ones do.
+
+    Examples
+    --------
+    `examples/score_restorers.py` makes one of a fitted Partial VAE, and scores its draws.
     """
 
     model: PVAE
@@ -200,7 +220,7 @@ class PVAERestorer(eqx.Module):
         return PVAERestorer(self.model, see_label=False, noise=self.noise)
 
 
-MODEL = SharedModel("vae", "pvae", fit_pvae, Settings)
+MODEL = SharedModel("vae", "pvae", fit_pvae, Settings, pvae_training)
 
 
 @register(

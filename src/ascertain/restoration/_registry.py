@@ -28,6 +28,13 @@ class RestorerPart(Part):
         tracing `fit`. By default all that do not run on the host.
     shares
         The model that it starts from; `fit` then takes it as `pretrained=`.
+
+    Examples
+    --------
+    >>> from ascertain import restoration
+    >>> deck = restoration.get("hotdeck")
+    >>> deck.label_free, deck.keeps_rows
+    (True, True)
     """
 
     label_free: bool = False

@@ -31,7 +31,14 @@ _LEAST_RATE = 0.02  # actions that are rarer count as this, so that no row has t
 
 
 class ScoreEstimate(NamedTuple):
-    """A weighted mean over rows, and its standard error."""
+    """A weighted mean over rows, and its standard error.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> ScoreEstimate(jnp.array(0.64), jnp.array(0.02)).mean.item() > 0.6
+    True
+    """
 
     mean: Float[Array, ""]
     standard_error: Float[Array, ""]
@@ -41,6 +48,10 @@ class RestorationScore(NamedTuple):
     """The energy scores of a restorer, row by row; smaller is better.
 
     A score is in standard deviations of the training cells, per cell.
+
+    Examples
+    --------
+    `score_restorer` returns it, and has an example; `examples/score_restorers.py` compares restorers by it.
     """
 
     single: Float[Array, " rows"]  # one action was hidden

@@ -15,7 +15,9 @@ from ascertain.restoration._registry import check_completions
 from ascertain.restoration._restorer import Restorer, complete, restore
 
 Treatment = Literal["complete", "restricted", "restored", "direct"]
+"""The type of a treatment; see `treat`."""
 TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)
+"""The names of all treatments; see `treat`."""
 PAPERS: tuple[Treatment, ...] = ("complete", "restricted", "restored")
 
 
@@ -48,6 +50,18 @@ def treat(
     completions
         How often every row is restored, each time with another draw. Methods that train in epochs take one
         completion of every row in each.
+
+    Examples
+    --------
+    >>> import jax.random as jr
+    >>> from ascertain import Table, fit_mean
+    >>> table = Table([[0.5, float("nan")], [1.5, 2.0], [0.0, 1.0]], y=[0, 1, 0])
+    >>> treat(table, "restricted") is table  # what a row lacks cannot be acquired in it
+    True
+    >>> treat(table, "restored", restorer=fit_mean(table), key=jr.key(0)).available.all().item()
+    True
+    >>> TREATMENTS == get_args(Treatment)
+    True
     """
     check_treatment(treatment)
     check_completions(completions)
@@ -95,6 +109,10 @@ def held_out_error(
         Rows that the restorer was not fitted on, such as the validation rows, with their holes.
     rate
         The share of the available actions to hide.
+
+    Examples
+    --------
+    `examples/score_restorers.py` shows why not to choose a restorer by it.
     """
     hiding, drawing = jr.split(key)
     left = MCAR.fit(hiding, problem, table, rate).sample(hiding, table).available

@@ -54,6 +54,10 @@ class ChainedTrees:
     """Fills a table at random, then redraws what was missing several times, action by action.
 
     What no training row has is filled with the columns' means.
+
+    Examples
+    --------
+    `fit_trees` makes one; `examples/score_restorers.py` scores its draws.
     """
 
     def __init__(
@@ -194,7 +198,12 @@ def fit_trees(
     *,
     settings: Settings = Settings(),
 ) -> ChainedTrees:
-    """Fit a forest to every action, in several sweeps over the training rows."""
+    """Fit a forest to every action, in several sweeps over the training rows.
+
+    Examples
+    --------
+    `examples/score_restorers.py` fits them and scores their draws beside those of other restorers.
+    """
     del valid
     return ChainedTrees(_seed(key), problem, train, settings)
 

@@ -31,36 +31,46 @@ def check_mechanism(mechanism: str | Callable[..., Any]) -> None:
     """
     part = find(mechanism)
     for case in (plain(_ACTIONS), grouped(_ACTIONS), incomplete(_ACTIONS)):
-        masks = [_mask(part, case, rate) for rate in _RATES]
+        mask = _masking(part, case)
+        masks = [mask(rate) for rate in _RATES]
         for rate, available in zip(_RATES, masks, strict=True):
             _only_hides(part, case, available, rate)
             _hides_whole_actions(part, case, available)
             _leaves_every_row_an_action(part, case, available)
         assert np.array_equal(masks[0], case.train.available), f"{part.name}: at rate 0 nothing goes missing"
         assert masks[2].sum() < masks[1].sum(), f"{part.name}: a higher rate must hide more"
-        same = np.array_equal(_mask(part, case, _RATES[1]), masks[1])
+        same = np.array_equal(mask(_RATES[1]), masks[1])
         assert same, f"{part.name}: one key must give one mask; take all randomness from it"
 
 
-def _mask(part: MechanismPart, case: TrialCase, rate: float) -> np.ndarray:
-    """Which cells of the training rows are left; `rate` is traced, as in studies."""
+def _masking(part: MechanismPart, case: TrialCase) -> Callable[[float], np.ndarray]:
+    """A function of the rate: which cells of the training rows are left.
+
+    The rate is traced, as in studies, so that one program serves all.
+    """
 
     def masked(key: Any, rate: Any) -> Any:
         train, valid = mask_tables(key, part, case.problem, case.train, case.valid, rate)
         kept = jnp.where(train.available, train.x == case.train.x, train.x == 0)
         return train.available, jnp.all(kept), valid.available
 
-    key, traced = jr.key(0), jnp.asarray(rate, jnp.float32)
-    try:
-        found = masked(key, rate) if part.on_host else jax.jit(masked)(key, traced)
-    except jax.errors.JAXTypeError as error:
-        raise AssertionError(
-            f"{part.name}: fit and sample must be pure functions of arrays with a traced rate, or be "
-            f"registered with on_host=True: {error}"
-        ) from error
-    available, values_are_kept, _ = found
-    assert bool(values_are_kept), f"{part.name}: what stays available must keep its value, the rest is zero"
-    return np.asarray(available)
+    compiled = jax.jit(masked)
+
+    def mask(rate: float) -> np.ndarray:
+        key, traced = jr.key(0), jnp.asarray(rate, jnp.float32)
+        try:
+            found = masked(key, rate) if part.on_host else compiled(key, traced)
+        except jax.errors.JAXTypeError as error:
+            raise AssertionError(
+                f"{part.name}: fit and sample must be pure functions of arrays with a traced rate, or be "
+                f"registered with on_host=True: {error}"
+            ) from error
+        available, values_are_kept, _ = found
+        kept = f"{part.name}: what stays available must keep its value, the rest is zero"
+        assert bool(values_are_kept), kept
+        return np.asarray(available)
+
+    return mask
 
 
 def _only_hides(part: MechanismPart, case: TrialCase, available: np.ndarray, rate: float) -> None:

@@ -19,7 +19,14 @@ _SLOPE = 1.2  # of the log-odds of being measured, per standard deviation of wha
 
 @dataclass(frozen=True, eq=False)
 class PlantedTable:
-    """A table whose best route is known."""
+    """A table whose best route is known.
+
+    Examples
+    --------
+    >>> table = planted_table("two_dear_tests", n_train=10, n_test=2)
+    >>> table.budget, table.costs["biopsy"]
+    (11.0, 10.0)
+    """
 
     train: pd.DataFrame  # with holes
     train_labels: Int[np.ndarray, " rows"]
@@ -60,7 +67,13 @@ class _Kind:
 
 
 def planted_names(*, adaptive: bool | None = None) -> list[str]:
-    """The names of all planted tables, of those where adapting pays, or of those where it does not."""
+    """The names of all planted tables, of those where adapting pays, or of those where it does not.
+
+    Examples
+    --------
+    >>> planted_names(adaptive=True)
+    ['maintenance', 'decisive_test', 'three_contexts', 'categorical_mar', 'two_dear_tests']
+    """
     kinds = {**(_ADAPTIVE if adaptive is not False else {}), **(_FIXED if adaptive is not True else {})}
     return list(kinds)
 
