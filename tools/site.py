@@ -5,13 +5,19 @@
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "ascertain"
+sys.path.insert(0, str(ROOT))  # MkDocs loads this file by its path
+
+from tools import gallery, public  # noqa: E402
+
 # Pages that are files of the repository: what they are called on the site.
 PAGES = {
     "index.md": "README.md",
@@ -19,24 +25,31 @@ PAGES = {
     "contributing.md": "CONTRIBUTING.md",
     "security.md": "SECURITY.md",
 }
-
+# The scripts of examples/, from the first steps on.
+GALLERY = (
+    *("first_table", "prices", "several_at_once", "wrong_decisions", "rare_outcome", "subgroups"),
+    *("planner_and_greedy", "choose_treatment", "score_restorers", "grid_search", "own_method", "own_page"),
+    *("shortcut", "several_completions", "cube_nm", "heart_sites", "physionet2012"),
+)
+GALLERY_TEXT = """
+Each example is a script that runs as it stands, most of them in less than a minute on two processor cores.
+`python examples/first_table.py` runs one; editors that know `# %%` run it cell by cell. Below each cell is
+what it printed when it was last recorded; other machines round differently, so that the last digits may be
+other ones.
+"""
 
 # Methods of a registry under the names of functions, which have their docstrings there.
 OF_REGISTRY = ("register", "get", "names")
-# Modules at the root that are public in part; docs/api.md says so.
-MODULES = {
-    "ascertain.registry": ["Part", "Registry", "NoSettings", "SharedModel", "load_plugin"],
-    "ascertain.acquisition": ["legal_actions", "choose", "Episodes"],
-    "ascertain.decisions": ["decide", "net_benefit"],
-    "ascertain.metrics": ["measure"],
-    "ascertain.protocol": ["protocol"],
-}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add a page of reference for every public package to the navigation."""
+    """Add the pages of the gallery, and of reference for every public package, to the navigation."""
+    examples = next(each["Gallery"] for each in config.nav or [] if "Gallery" in each)
+    examples += [
+        {gallery.Example.read(name).introduction[0].split(":")[0]: f"gallery/{name}.md"} for name in GALLERY
+    ]
     reference = next(each["Reference"] for each in config.nav or [] if "Reference" in each)
-    reference += [{name: page_of(name)} for name in public_names()]
+    reference += [{name: page_of(name)} for name in public.names()]
     return config
 
 
@@ -44,19 +57,39 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     for page, source in PAGES.items():
         files.append(File.generated(config, page, content=linked((ROOT / source).read_text())))
-    for module, names in public_names().items():
+    files.append(File.generated(config, "gallery/index.md", content=gallery_index()))
+    for name in gallery.names():
+        files.append(File.generated(config, f"gallery/{name}.md", content=gallery.Example.read(name).page()))
+    for picture in gallery.RECORDED.glob("*.png"):
+        files.append(File.generated(config, f"gallery/{picture.name}", content=picture.read_bytes()))
+    for module, names in public.names().items():
         files.append(File.generated(config, page_of(module), content=reference(module, names)))
     return files
 
 
-def public_names() -> dict[str, list[str]]:
-    """What can be imported from where, by package: what its `__init__` imports under the same name."""
-    found = {"ascertain": _exported(PACKAGE / "__init__.py")}
-    for path in sorted(PACKAGE.glob("*/__init__.py")):
-        names = _exported(path)
-        if names and not path.parent.name.startswith("_") and path.parent.name != "cli":
-            found[f"ascertain.{path.parent.name}"] = names
-    return found | MODULES
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let names of scripts and pages, as texts and docstrings have them, lead to these."""
+
+    def link(match: re.Match[str]) -> str:
+        folder, name = match["folder"], match["name"]
+        target = f"gallery/{name}.html" if folder == "examples" else f"{name}.html"
+        known = files.get_file_from_path(target.replace(".html", ".md"))
+        if known is None or target == page.url:
+            return match[0]
+        return f'<a href="{get_relative_url(target, page.url)}">{match[0]}</a>'
+
+    pattern = r"<code>(?P<folder>examples|docs)/(?P<name>[\w-]+)\.(?:py|md)</code>(?!</a>)"
+    return re.sub(pattern, link, html)
+
+
+def gallery_index() -> str:
+    """The list of examples, with the first sentence of each."""
+    lines = ["# Gallery", GALLERY_TEXT.strip()]
+    for name in GALLERY:
+        title, text = gallery.Example.read(name).introduction
+        first = re.split(r"(?<=[.?])\s", text.replace("\n", " "))[0]
+        lines.append(f"- **[{title}]({name}.md)**. {first}")
+    return "\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]) + "\n"
 
 
 def reference(module: str, names: list[str]) -> str:
@@ -93,21 +126,7 @@ def linked(text: str) -> str:
     return re.sub(r"(?<!!)\[(?P<label>[^\]]+)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)", link, text)
 
 
-def _exported(path: Path) -> list[str]:
-    body = ast.parse(path.read_text()).body
-    # What type checkers see of names that are imported on first use.
-    hidden = [each for node in body if isinstance(node, ast.If) for each in node.body]
-    names = {
-        alias.asname
-        for node in (*body, *hidden)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.asname and not alias.asname.startswith("_")
-    }
-    return sorted(names, key=str.casefold)
-
-
 def _summary(module: str) -> str:
-    path = PACKAGE.joinpath(*module.split(".")[1:])
+    path = public.PACKAGE.joinpath(*module.split(".")[1:])
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.get_docstring(ast.parse(path.read_text())) or ""
