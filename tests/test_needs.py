@@ -17,7 +17,7 @@ SUITE = """
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.delenv("ASCERTAIN_DATA", raising=False)
     monkeypatch.delenv("ASCERTAIN_REQUIRE", raising=False)
-    pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text())
+    pytester.makeconftest(Path(__file__).parents[1].joinpath("conftest.py").read_text())
     pytester.makeini("[pytest]\nmarkers = needs(kind): what a test needs")
     pytester.makepyfile(SUITE)
     return pytester

@@ -65,11 +65,11 @@ def test_prices_are_what_a_set_costs_more_with_the_action(arguments: dict[str, A
         in_double.setups(MASKS), in_double.prices(MASKS) - np.asarray(problem.costs)
     )
     assert in_double.everything == total[-1]
-    # Actions one by one, or several at once.
-    for mask, spent in zip(masks, total, strict=True):
-        added = problem.added_cost(jnp.broadcast_to(mask[None], masks.shape), masks)
-        both = [by_loops(problem, each | {*np.flatnonzero(mask)}) for each in SETS]
-        np.testing.assert_array_equal(np.asarray(added), np.array(both) - spent)
+    # Actions one by one, or several at once: every set after every other.
+    before, then = np.repeat(MASKS, len(SETS), axis=0), np.tile(MASKS, (len(SETS), 1))
+    added = problem.added_cost(jnp.asarray(before), jnp.asarray(then))
+    both = [total[SETS.index(first | second)] - total[SETS.index(first)] for first in SETS for second in SETS]
+    np.testing.assert_array_equal(np.asarray(added), both)
 
 
 @settings(max_examples=60, deadline=None)

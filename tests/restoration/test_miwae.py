@@ -159,6 +159,7 @@ def trained() -> MIWAERestorer:
     return fitted(with_a_category(0, 600), with_a_category(1, 200), settings)
 
 
+@pytest.mark.slow
 def test_a_fitted_model_knows_columns_categories_and_labels(trained: MIWAERestorer) -> None:
     n = 400
     # Rows of the first class at 0 and of the second at 2, who lack all else.
@@ -184,6 +185,7 @@ def test_a_fitted_model_knows_columns_categories_and_labels(trained: MIWAERestor
     assert abs(free[y == 1].mean() - free[y == 0].mean()) < SIGMAS * np.sqrt(2 * 2.1 / (n / 2))
 
 
+@pytest.mark.slow
 def test_units_do_not_matter() -> None:
     train, valid = with_a_category(2, 60), with_a_category(3, 30)
     # Powers of two, so that rounding is the same.

@@ -62,6 +62,7 @@ def scored(restorer: Any, **more: Any) -> RestorationScore:
     return score_restorer(KEY, PROBLEM, restorer, TRAIN, VALID, **more)
 
 
+@pytest.mark.slow
 def test_the_true_distribution_wins_though_means_have_the_least_error() -> None:
     truth, means = Gaussian(), Gaussian(spread=0.0)
     best = scored(truth)
@@ -291,6 +292,7 @@ def test_few_rows_of_a_large_table_are_scored() -> None:
     np.testing.assert_array_equal(np.asarray(spy.shown[0].y), np.tile(np.asarray(VALID.y)[rows], 2))
 
 
+@pytest.mark.slow
 def test_it_can_be_compiled_and_replicated() -> None:
     tables = [VALID.take(jnp.arange(start, start + 60)) for start in (0, 60)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tables)

@@ -44,13 +44,13 @@ def _some_slow(names: tuple[str, ...], slow: tuple[str, ...]) -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
 
 
-# Half a minute each. `pvae` is `pvae_noise` but for the noise; the others have tests of their own.
-@pytest.mark.parametrize("name", _some_slow(restoration.names(), ("pvae_noise", "miwae", "mixture")))
+# Half a minute each, and they have tests of their own.
+@pytest.mark.parametrize("name", _some_slow(restoration.names(), ("pvae", "pvae_noise", "miwae", "mixture")))
 def test_our_restorers_keep_their_promises(name: str) -> None:
     check_restorer(name, settings=SHORT.get(name))
 
 
-@pytest.mark.parametrize("name", _some_slow(missingness.names(), ("mar", "mnar_logistic")))
+@pytest.mark.parametrize("name", _some_slow(missingness.names(), ("mar", "mnar_logistic", "mnar_self")))
 def test_our_mechanisms_keep_their_promises(name: str) -> None:
     check_mechanism(name)
 

@@ -13,13 +13,13 @@ import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
-# Two workers share the cores already. Programs are compiled here more than they run, and XLA's older way to
-# emit fusions compiles faster. What JAX has traced stays for good, so that looking for garbage in it takes
-# longer and longer. Each costs a tenth of the time or more.
+# Two workers share the cores already. Programs are compiled here more than they run, so they are not
+# optimised, and XLA's older way to emit fusions compiles faster. What JAX has traced stays for good, so that
+# looking for garbage in it takes longer and longer. Each costs a tenth of the time or more.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0",
 )
 gc.set_threshold(100_000, 50, 100)
 
@@ -32,6 +32,8 @@ install_import_hook("ascertain", f"{strict.__name__}.check")
 
 import jax  # noqa: E402
 
+from ascertain._core.compilation import enable_cache  # noqa: E402
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 pytest_plugins = ["pytester"]
@@ -39,9 +41,46 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture(autouse=True, scope="session")
 def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Workers, and the processes that tests start, share one cache of compiled programs."""
+    own = tmp_path_factory.getbasetemp()
+    cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MPLCONFIGDIR", matplotlib.get_cachedir())  # fonts are slow to list anew
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        # To store and load a small program takes as long as to compile it.
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")  # for processes to come
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        enable_cache()
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _compile_fast() -> Iterator[None]:
+    """What programs compute is in question here, not how fast."""
+    options = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ascertain._core.compilation", "ascertain.recipe._programs"):
+            if name in sys.modules:
+                patch.setattr(sys.modules[name], "compiler_options", lambda: options)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _forget_parts_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What the example of a docstring registers is not there for other tests."""
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    from ascertain.datasets._registry import _DATASETS
+    from ascertain.methods._registry import _METHODS
+    from ascertain.missingness._registry import _MECHANISMS
+    from ascertain.predictors._registry import _PREDICTORS
+    from ascertain.restoration._registry import _RESTORERS
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (_DATASETS, _METHODS, _MECHANISMS, _PREDICTORS, _RESTORERS):
+            kind.names()  # so that it does not load its own into what is put back
+            patch.setattr(kind, "_parts", dict(kind._parts))
         yield
 
 
