@@ -23,6 +23,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
+@pytest.mark.slow
 def test_skips_without_the_data(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess("-p", "no:xdist").assert_outcomes(skipped=1)
 
@@ -34,6 +35,7 @@ def test_fails_where_the_data_are_required(suite: pytest.Pytester, monkeypatch: 
     result.stdout.fnmatch_lines(["*ASCERTAIN_REQUIRE lists data, but*"])
 
 
+@pytest.mark.slow
 def test_runs_with_the_data(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASCERTAIN_REQUIRE", "data")
     monkeypatch.setenv("ASCERTAIN_DATA", str(suite.path))

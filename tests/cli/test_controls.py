@@ -53,6 +53,7 @@ def test_diagnose_shows_them(
     assert harmless(capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_fit_and_consult_show_them(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from ascertain.cli._app import console
 from tests.cli.test_app import run
 from tests.study.studies import write_tiny
 
@@ -46,7 +47,7 @@ def test_status_counts_cells(
 def test_timeline_says_what_the_device_did(
     finished_by_command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console, "_width", 200)
     assert run(monkeypatch, "study", "timeline", str(finished_by_command)) == 0
     shown = capsys.readouterr().out
     for words in ("busy", "waits for programs", "idle", "fit random", "mask mcar"):

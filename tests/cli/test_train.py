@@ -38,6 +38,7 @@ def test_train_prints_scores_and_writes_model_scores_and_figure(
     assert (out / "acquisitions.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_train_learns_from_several_completions(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

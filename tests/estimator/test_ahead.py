@@ -35,6 +35,7 @@ def foreseeing() -> AcquisitionClassifier:
     return model.adopt(with_foresight(model.advisor_, "hat=red"))
 
 
+@pytest.mark.slow
 def test_policies_say_whether_they_look_ahead() -> None:
     assert isinstance(foreseeing().advisor_.policy, LooksAhead)
     assert not isinstance(blind().advisor_.policy, LooksAhead)

@@ -138,6 +138,7 @@ def test_evaluation_gives_a_curve_with_intervals(fitted: AcquisitionClassifier) 
         fitted.evaluate(table, np.where(y == "ill", "dead", y))
 
 
+@pytest.mark.slow
 def test_predictions_know_nothing_of_restored_cells() -> None:
     """Predictor and calibration come from observed cells: the treatment of holes does not change them."""
     table, y = patients(100)
@@ -180,6 +181,7 @@ def test_panels_and_prices_are_respected() -> None:
     assert model.recommend(whole)["why"].tolist() == ["budget"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [pytest.param("static", marks=pytest.mark.slow), "aaco"])
 def test_a_foreign_predictor_serves_every_method(method: str, tmp_path: Path) -> None:
     table, y = patients(120, missing=0.1)
@@ -195,6 +197,7 @@ def test_a_foreign_predictor_serves_every_method(method: str, tmp_path: Path) ->
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_a_registered_predictor_may_run_on_the_host() -> None:
     @predictors.register("threshold", summary="By the sign of the first column.", on_host=True)
     def fit(key: Any, problem: Any, train: Any, valid: Any, *, settings: Any, weights: Any) -> Any:
@@ -212,6 +215,7 @@ def test_a_registered_predictor_may_run_on_the_host() -> None:
     assert model.recommend(np.full((1, 3), np.nan))["action"].tolist() == ["x0"]
 
 
+@pytest.mark.slow
 def test_it_can_learn_from_several_completions() -> None:
     model = quick(method="aaco", completions=3)
     assert model.get_params()["completions"] == 3

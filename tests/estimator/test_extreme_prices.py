@@ -27,6 +27,7 @@ def fitted(kind: str) -> AcquisitionClassifier:
     return quick(method="gdfs", costs=costs, budget=budget).fit(table, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "bought", "spent"),
     [

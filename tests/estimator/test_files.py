@@ -42,6 +42,7 @@ def test_it_comes_back_as_it_was(fitted: AcquisitionClassifier, folder: Path) ->
     assert loaded.advisor_.origin == fitted.advisor_.origin
 
 
+@pytest.mark.slow
 def test_a_model_of_several_completions_comes_back(tmp_path: Path) -> None:
     table, y = patients(120)
     model = quick(method="aaco", completions=3).fit(table, y)

@@ -83,6 +83,7 @@ def ranges_of(
     return np.asarray(low[:, 1]), np.asarray(high[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "restorer", [Normals(1.0), Normals(0.2), Normals(3.0), Zeros()], ids=["right", "narrow", "wide", "point"]
 )

@@ -91,6 +91,7 @@ def brute_force(
     return found
 
 
+@pytest.mark.slow
 def test_the_value_is_that_of_the_set_and_near_the_best_of_all_sets() -> None:
     advisor = fitted().advisor_
     x, available = advisor.encoding.transform(patients(12, seed=5, missing=0.7)[0], unseen="missing")

@@ -48,6 +48,7 @@ def total_cost(model: AcquisitionClassifier, n_rows: int = 2000) -> tuple[float,
     return float(ALARM * wrong + last["spent"].mean()), float(last["spent"].mean())
 
 
+@pytest.mark.slow
 def test_it_stops_once_nothing_is_worth_its_price(stops: AcquisitionClassifier) -> None:
     both = pd.DataFrame({"quick": ["minus", "plus"], "sure": [np.nan] * 2, "noise": [np.nan] * 2})
     found = stops.recommend(both)
@@ -58,6 +59,7 @@ def test_it_stops_once_nothing_is_worth_its_price(stops: AcquisitionClassifier) 
     assert unclear["right_at_end"].isna().all()  # the budget will not be spent
 
 
+@pytest.mark.slow
 def test_all_costs_together_are_near_the_least(stops: AcquisitionClassifier) -> None:
     # The quick test for all, the sure one for the unclear half: 0.5 + 0.5 * 2. The sure test errs in 0.04%.
     whole, spent = total_cost(stops)
@@ -65,6 +67,7 @@ def test_all_costs_together_are_near_the_least(stops: AcquisitionClassifier) -> 
     assert spent == pytest.approx(1.5, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_budget_still_holds(stops: AcquisitionClassifier) -> None:
     table, _ = cases(50, seed=2)
     assert (
@@ -78,6 +81,7 @@ def test_the_budget_still_holds(stops: AcquisitionClassifier) -> None:
     assert stops.recommend(unclear, budget=1.5)["action"].isna().all()  # what is left cannot pay for it
 
 
+@pytest.mark.slow
 def test_dear_tests_are_not_worth_it() -> None:
     dear = planner(stop_early=True, costs={"quick": 30, "sure": 40, "noise": 30}, budget=100)
     table, y = cases(800)
@@ -86,6 +90,7 @@ def test_dear_tests_are_not_worth_it() -> None:
     ].tolist() == ["policy"]
 
 
+@pytest.mark.slow
 def test_it_is_saved(stops: AcquisitionClassifier, tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="training rows themselves"):
         stops.save(tmp_path / "model")

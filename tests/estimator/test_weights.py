@@ -104,6 +104,7 @@ def test_mistakes_are_named(weights: Any, message: str) -> None:
 # Scores
 
 
+@pytest.mark.slow
 def test_whole_weights_score_as_repetitions_do() -> None:
     model = quick(budget=2).fit(*patients(150))
     table, y = patients(70, seed=3, missing=0.0)

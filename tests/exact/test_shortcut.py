@@ -80,6 +80,7 @@ def test_bernoulli_words_have_the_right_rate(probability: float) -> None:
     ).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "budget", "n"), [(6, 2, 10), (6, 2, 100), (6, 2, 1000), (8, 2, 10), (8, 2, 100), (10, 3, 316)]
 )

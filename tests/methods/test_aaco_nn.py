@@ -135,6 +135,7 @@ def test_every_choice_is_shown_once(may_stop: bool) -> None:
 # What it learns.
 
 
+@pytest.mark.slow
 def test_it_chooses_as_aaco_does_on_rows_that_it_has_not_seen() -> None:
     """The sign of the first feature says which of two others counts, as the predictor knows."""
 

@@ -23,9 +23,13 @@ ALL = [
     for protocol in (PAPER, AFABENCH)
 ]
 # These learn like one of the others, and have tests of their own.
-LEFT_TO_TEST_FULL = {"aaco_nn", "concrete", "cwcf", "eddi", "odin_mb", "sefa"}
-FIRST = [(name, get(name).states[0], PAPER) for name in names() if name not in LEFT_TO_TEST_FULL]
-FIRST.append(("jafa", "sm", AFABENCH))
+LEFT_TO_TEST_FULL = {"aaco_nn", "concrete", "cwcf", "eddi", "odin", "odin_mb", "ol", "permutation", "sefa"}
+OTHERWISE: dict[str, tuple[State, Protocol]] = {"jafa": ("sm", AFABENCH)}
+FIRST = [
+    (name, *OTHERWISE.get(name, (get(name).states[0], PAPER)))
+    for name in names()
+    if name not in LEFT_TO_TEST_FULL
+]
 SECOND = [each for each in ALL if each not in FIRST]
 
 

@@ -50,6 +50,7 @@ def test_there_are_as_many_picks_as_the_budget_pays(protocol: object, picks: int
     assert Settings(steps=2).completed(problem, protocol).steps == 2
 
 
+@pytest.mark.slow
 def test_it_finds_the_pair_that_tells_the_label() -> None:
     """The label is the majority of the two features of one action and the feature of another."""
     rng = np.random.default_rng(0)

@@ -124,6 +124,7 @@ def test_a_class_is_worth_minus_the_probability_of_an_error() -> None:
 # Learning.
 
 
+@pytest.mark.slow
 def test_it_learns_when_to_stop_and_what_all_choices_are_worth() -> None:
     """Without the first bit the class is 0; with it, it is 1 or 2, as the second bit says.
 

@@ -18,6 +18,7 @@ ROWS = np.random.default_rng(0).normal(size=(30, 3))
 TABLE = Table(ROWS, ROWS[:, 0] > 0)
 
 
+@pytest.mark.slow
 def test_the_number_of_steps_is_filled_in() -> None:
     """One may change a setting without knowing how many acquisitions the budget pays for."""
     settings = replace(SHORT["gdfs"], steps=None)

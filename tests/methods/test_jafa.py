@@ -310,6 +310,7 @@ WHOLE = replace(
 )
 
 
+@pytest.mark.slow
 def test_a_fit_is_its_keys_and_nothing_elses() -> None:
     train_table, valid_table = table(30, seed=3), table(10, seed=4)
     first, again, other = (
@@ -333,6 +334,7 @@ def test_cells_that_are_not_available_are_never_looked_at() -> None:
     assert all(same(clean, dirty))
 
 
+@pytest.mark.slow
 def test_pretraining_learns_to_classify_from_any_subset() -> None:
     """Two classes, told by the sign of the third feature alone: nearly all are right with it, else half."""
     problem = Problem(REVEALS, [1.0, 0.5, 1.25], budget=1.5, n_classes=2)

@@ -66,6 +66,7 @@ def test_rows_are_decoded_from_the_prior_and_labelled_by_the_classifier() -> Non
     assert np.mean(np.asarray(likeliest.y[40:]) == probability.argmax(axis=1)) > 0.999
 
 
+@pytest.mark.slow
 def test_it_is_odin_on_the_longer_table() -> None:
     settings = Settings(batches=2, slots=8, frames_per_batch=16, vae=VAE_SETTINGS)
 

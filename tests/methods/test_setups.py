@@ -10,6 +10,7 @@ from functools import cache
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pytest
 from jaxtyping import Array
 
 from ascertain import PAPER, Problem, Table, methods
@@ -42,6 +43,7 @@ def scores(policy: Policy, x: list[float], acquired: list[int]) -> Array:
     return policy(values[None], taken[None], taken[None], jnp.ones((1, 3), bool), key=jr.key(0))[0, 1:]
 
 
+@pytest.mark.slow
 def test_the_planner_draws_blood_and_takes_the_second_test() -> None:
     test = rows(400, 2)
     episodes = acquire(jr.key(0), planned(), PROBLEM, test, PAPER, PROBLEM.most_acquisitions())
@@ -50,12 +52,14 @@ def test_the_planner_draws_blood_and_takes_the_second_test() -> None:
     assert (np.asarray(episodes.spent)[:, -1] == 5).all()
 
 
+@pytest.mark.slow
 def test_after_the_draw_the_planner_prefers_the_other_blood_test() -> None:
     for first, second in ((FIRST, SECOND), (SECOND, FIRST)):
         found = scores(planned(), [1.0, 1.0, 0.0], [first])
         assert found[second] > found[QUESTION]
 
 
+@pytest.mark.slow
 def test_with_a_draw_for_each_test_it_would_ask() -> None:
     apart = Problem(np.eye(3), [4, 4, 1], 5, 2)  # as if each blood test paid for a draw of its own
     settings = planner.Settings(updates=600, exploring=300, hidden=(32, 32), folds=2)

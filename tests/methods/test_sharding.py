@@ -21,7 +21,6 @@ from ascertain._core.training import _batches
 from ascertain.tables import shard
 
 HERE = Path(__file__).parent
-SLOW = pytest.mark.slow
 ALPHA = 1e-5  # of each statistical test; the keys are fixed
 FOLDS, WEIGHTS = 3, np.array([0.7, 0.1, 0.2])
 
@@ -42,10 +41,8 @@ def on_eight_devices(script: str, *arguments: object) -> dict[str, Any]:
 # 4,001 rows on eight devices: the last share has seven rows less. "many": as for more than a million rows.
 
 
-@pytest.mark.parametrize(
-    "more",
-    [("many", "valid"), pytest.param((), marks=SLOW), pytest.param(("many", "direct", "valid"), marks=SLOW)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [("many", "valid"), (), ("many", "direct", "valid")])
 def test_the_planner_is_the_same_to_the_last_bit(more: tuple[str, ...]) -> None:
     found = on_eight_devices("on_devices.py", "planner", 4001, 40, *more)
     assert found["devices"] == 8
@@ -54,6 +51,7 @@ def test_the_planner_is_the_same_to_the_last_bit(more: tuple[str, ...]) -> None:
     assert found["on_one_device"]  # to be used like any other policy
 
 
+@pytest.mark.slow
 def test_gdfs_is_the_same_up_to_rounding() -> None:
     """Thirty updates: its gradients are rounded differently (by 1e-9) where a batch comes from devices."""
     found = on_eight_devices("on_devices.py", "gdfs", 4001, 30, "many", "valid")

@@ -186,6 +186,7 @@ class Additive(eqx.Module):
         return jnp.stack([1 - one, one], axis=1)
 
 
+@pytest.mark.slow
 def test_where_a_class_is_rare_the_likelihood_still_tells_routes_apart() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6000, 30))

@@ -419,6 +419,7 @@ def test_the_only_action_stays_even_where_it_would_always_go_missing() -> None:
 # One at a time and many at once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -55,6 +55,7 @@ def test_training_gives_the_score_of_the_studys_cell(results: pd.DataFrame, trea
     pd.testing.assert_frame_equal(trained, cell[list(trained.columns)], check_exact=True)
 
 
+@pytest.mark.slow
 def test_it_can_be_scored_on_test_rows(results: pd.DataFrame, tmp_path: Path) -> None:
     study = STUDY.model_copy(update={"scored": "test", "treatments": ("complete",)})
     run_study(study, tmp_path, runner=LocalRunner(width=1))

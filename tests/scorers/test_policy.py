@@ -81,6 +81,7 @@ def test_too_few_rows_are_scored_as_they_are_with_a_warning(fitted: AcquisitionC
         fitted.score(table, y, estimator="dr")
 
 
+@pytest.mark.slow
 def test_a_search_over_budgets_prefers_more_information() -> None:
     table, y = rows(600, seed=4, missing=0.1)
     scaled = make_pipeline(StandardScaler(), quick(costs=[1, 2, 1]))

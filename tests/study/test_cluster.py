@@ -56,6 +56,7 @@ def _programs() -> int:
     return _program.cache_info().currsize
 
 
+@pytest.mark.slow
 def test_two_workers_share_the_work_and_no_job_is_computed_twice(cluster: Any, tmp_path: Path) -> None:
     runner = Counting(cluster.scheduler_address, width=1)
     runner.keys = []

@@ -105,6 +105,7 @@ def test_killed_runs_that_choose_a_treatment_lose_nothing(tmp_path: Path) -> Non
     _survives(8, tmp_path, results, text, cells=2 * 4 * 2 * 3)
 
 
+@pytest.mark.slow
 def test_two_runs_share_the_work(tmp_path: Path, uninterrupted: bytes) -> None:
     both = [_start(tmp_path, tmp_path / "out") for _ in range(2)]
     for process in both:

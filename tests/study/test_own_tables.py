@@ -86,6 +86,7 @@ def test_a_mechanism_makes_further_holes_if_asked_for(folder: Path) -> None:
     assert {job.mechanism for job in cells} == {"mcar"}
 
 
+@pytest.mark.slow
 def test_a_treatment_is_chosen_for_a_table_with_holes_of_its_own(folder: Path) -> None:
     text = STUDY.replace('"whole", "holes", "cube"', '"holes"').replace('"sequential"', '"static"')
     text = text.replace("splits", 'treatments = ["restricted", "restored", "auto"]\nsplits')
@@ -142,6 +143,7 @@ def test_mistakes_name_the_key_and_the_fix(folder: Path, old: str, new: str, say
         Grid(read_study(folder / "wrong.toml"))
 
 
+@pytest.mark.slow
 def test_too_few_rows_make_no_estimate_and_no_failure(folder: Path, tmp_path: Path) -> None:
     table = pd.read_csv(folder / "holes.csv").iloc[:60]
     table.to_csv(tmp_path / "holes.csv", index=False)

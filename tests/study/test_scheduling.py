@@ -99,6 +99,7 @@ class Trainer(Idle):
         return 2 + int(inputs.key[0]) % 5
 
 
+@pytest.mark.slow
 def test_models_that_have_stopped_leave_their_place_to_others(tmp_path: Path) -> None:
     """Also to those of restored data, which need a restored table, which needs one of the models first."""
     runner = Trainer(4)
@@ -116,6 +117,7 @@ def test_models_that_have_stopped_leave_their_place_to_others(tmp_path: Path) ->
     assert sum(restored) == 2 * 2 * 2
 
 
+@pytest.mark.slow
 def test_no_model_begins_to_train_after_the_time_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +261,7 @@ def test_a_full_disk_ends_the_run_and_blames_no_job(tmp_path: Path, monkeypatch:
     assert run_study(tiny(), tmp_path, runner=Idle(4)).finished == 24
 
 
+@pytest.mark.slow
 def test_waiting_does_not_keep_a_core_busy(tmp_path: Path) -> None:
     """While programs compile, Python has better things to do than to look whether they are ready."""
 

@@ -100,6 +100,7 @@ def test_what_killed_runs_left_is_swept(store: Store) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_swept_while_another_run_is_at_work(store: Store) -> None:
     """The other run is a process of its own, as locks belong to processes."""
     left = _leave(store.folder)

@@ -23,6 +23,7 @@ from tests.fitted import BUDGET, fitted, fitted_with_costs
 MATRIX = np.array([[0.0, 1.0], [9.0, 0.0]])
 
 
+@pytest.mark.slow
 def test_the_cheapest_decisions_win() -> None:
     _, board = fitted_with_costs()
     assert board.knows_decision_costs

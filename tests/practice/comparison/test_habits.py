@@ -62,6 +62,7 @@ def test_probabilities_are_judged_on_rows_of_the_policy(never: tuple[HeldOut, Le
     assert followed.sample.scores()["auroc"] == pytest.approx(board.best.score(2.0, "ipw").estimate)
 
 
+@pytest.mark.slow
 def test_a_column_that_few_well_people_have_is_evened_out() -> None:
     data = hold_out(table(0.2), budget=2.0)
     assert data.encoding.action_names == ("iron", "ecg", "noise")
@@ -91,6 +92,7 @@ def test_the_classifier_warns_and_its_predictions_do_not_tell_who_was_measured()
     assert np.abs(found[1:] - found[0]).max() < 0.15
 
 
+@pytest.mark.slow
 def test_the_classifier_does_not_use_a_column_that_no_well_person_has() -> None:
     rows = table(0.0)
     model = AcquisitionClassifier(

@@ -74,6 +74,7 @@ def test_subgroups_are_weighted_by_their_own_rows() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_predictor_learns_the_weighted_shares() -> None:
     table = user_table()
     weights = np.where(table.y == 1, 9.0, 1.0)

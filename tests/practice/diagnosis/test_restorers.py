@@ -22,6 +22,7 @@ def rows(n: int, missing: float = 0.3) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return x.astype(np.float32), rng.random((n, 3)) >= missing, np.arange(n) % 2
 
 
+@pytest.mark.slow
 def test_the_best_comes_first_with_its_lead() -> None:
     stages: list[tuple[str, int, int]] = []
     found = find_restorers(*rows(800), PROBLEM, ["mean", "iterative"], lambda *each: stages.append(each))
@@ -43,6 +44,7 @@ def test_the_best_comes_first_with_its_lead() -> None:
     assert {total for *_, total in stages} == {4}
 
 
+@pytest.mark.slow
 def test_rows_of_a_large_table_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ROWS", 200)
     found = find_restorers(*rows(800), PROBLEM, ["mean"])
