@@ -13,14 +13,12 @@ import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 
-# Two workers share the cores already. Programs are compiled here more than they run, so they are not
-# optimised, and XLA's older way to emit fusions compiles faster. What JAX has traced stays for good, so that
-# looking for garbage in it takes longer and longer. Each costs a tenth of the time or more.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0",
-)
+# Two workers share the cores already.
+FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
+# Quick tests compile programs more than they run them, so these are not optimised there, and XLA's older way
+# to emit fusions compiles faster.
+NOT_OPTIMISED = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+# What JAX has traced stays for good, so that looking for garbage in it takes longer and longer.
 gc.set_threshold(100_000, 50, 100)
 
 # Before anything of the package is imported: shapes and types are checked in tests, and only there.
@@ -39,6 +37,17 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 pytest_plugins = ["pytester"]
 
 
+def _runs_slow_tests(config: pytest.Config) -> bool:
+    return config.getoption("markexpr") == "slow"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    flags = FLAGS
+    if not _runs_slow_tests(config):
+        flags += " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    os.environ.setdefault("XLA_FLAGS", flags)  # JAX has used no device yet
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Workers, and the processes that tests start, share one cache of compiled programs."""
@@ -55,13 +64,12 @@ def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _compile_fast() -> Iterator[None]:
-    """What programs compute is in question here, not how fast."""
-    options = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+def _compile_fast(pytestconfig: pytest.Config) -> Iterator[None]:
+    """What programs compute is in question in quick tests, not how fast."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ascertain._core.compilation", "ascertain.recipe._programs"):
-            if name in sys.modules:
-                patch.setattr(sys.modules[name], "compiler_options", lambda: options)
+            if name in sys.modules and not _runs_slow_tests(pytestconfig):
+                patch.setattr(sys.modules[name], "compiler_options", lambda: NOT_OPTIMISED)
         yield
 
 

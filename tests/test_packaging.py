@@ -75,6 +75,7 @@ def test_the_source_distribution_holds_what_its_users_need(released: Path) -> No
     assert "examples/first_table.py" in held
 
 
+@pytest.mark.slow
 def test_the_installed_command_works_without_the_source_tree(installed: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         ran = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False, env={})

@@ -72,7 +72,7 @@ def test_prices_are_what_a_set_costs_more_with_the_action(arguments: dict[str, A
     np.testing.assert_array_equal(np.asarray(added), both)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems())
 def test_what_is_legal_fits_the_budget(arguments: dict[str, Any]) -> None:
     problem = Problem(**arguments)

@@ -57,6 +57,7 @@ def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         assert option in shown
 
 
+@pytest.mark.slow
 def test_exact_writes_a_table_and_figures_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

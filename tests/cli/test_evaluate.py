@@ -106,6 +106,7 @@ def test_they_are_printed_and_written(
     assert {"estimate", "low", "high", "n_rows", "rarest_class"} <= set(written)
 
 
+@pytest.mark.slow
 def test_amounts_are_cut_into_quarters_and_holes_are_a_group(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
@@ -174,6 +175,7 @@ def test_texts_with_many_values_make_no_subgroups(
     assert "'name' has 160 different values, more than 12" in told(capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_habits_of_measuring_are_said_and_evened_out(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_panel_of_which_something_is_known_is_paid_for() -> None:
     assert answer.ahead.then is None
 
 
+@pytest.mark.slow
 def test_what_follows_is_what_follows_in_most_completions() -> None:
     model = foreseeing()
     advisor = model.advisor_

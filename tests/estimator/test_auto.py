@@ -262,8 +262,8 @@ def test_bad_arguments_are_explained(changes: dict[str, Any], message: str) -> N
 def test_an_ensemble_is_made_of_restorers_that_are_there_and_can_be_saved(
     planted: PlantedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def choose_ensemble(scores: Any, values: Any, measured: Any) -> AutoChoice:
-        return choose(scores, {ENSEMBLE: values[ENSEMBLE]}, measured)
+    def choose_ensemble(scores: Any, values: Any, *more: Any) -> AutoChoice:
+        return choose(scores, {ENSEMBLE: values[ENSEMBLE]}, *more)
 
     monkeypatch.setattr(_choosing, "choose", choose_ensemble)
     monkeypatch.setitem(_choosing._CANDIDATES, "low", _choosing._CANDIDATES["standard"])

@@ -139,6 +139,7 @@ def test_the_outcomes_of_a_date_are_days() -> None:
     assert outcomes["probability of new"].is_monotonic_decreasing
 
 
+@pytest.mark.slow
 def test_rows_that_stop_have_no_outcomes() -> None:
     table, y = patients(120)
     model = quick(known=["age"], budget=1).fit(table, y)
@@ -188,6 +189,7 @@ def test_texts_of_outcomes() -> None:
     assert outcomes_text([], "gas", "fails") == ""
 
 
+@pytest.mark.slow
 def test_many_rows_are_explained_as_each_by_itself() -> None:
     table, y = patients(150)
     model = quick(budget=2).fit(table, y)

@@ -123,6 +123,7 @@ def test_a_copy_of_a_test_is_not_ordered_with_it() -> None:
     assert alone.right[0] == pytest.approx(0.8, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_third_of_two_that_are_alike_adds_nothing() -> None:
     nothing = np.zeros((1, 3), np.float32), np.zeros((1, 3), bool)
     found = best_sets(signs().advisor_, *nothing, None, np.zeros((1, 3), bool), 3)

@@ -55,6 +55,7 @@ def test_a_consultation_shows_what_is_for_the_set_up() -> None:
     assert start.enter({"hat": "red", "age": 50}).answer().recommended == "smoker"
 
 
+@pytest.mark.slow
 def test_a_panel_that_is_partly_entered_has_paid_for_its_set_up() -> None:
     table, y = patients(120)
     model = quick(groups={"pair": ["age", "hat"]}, setup=SETUP, budget=6).fit(table, y)

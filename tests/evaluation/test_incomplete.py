@@ -95,6 +95,7 @@ def test_missing_values_off_the_rollout_do_not_matter() -> None:
     assert as_plain(found[0], "ipw")["log_loss"].iloc[0] == pytest.approx(plain["log_loss"].iloc[0])
 
 
+@pytest.mark.slow
 def test_predictors_need_not_be_written_in_jax() -> None:
     rng = np.random.default_rng(0)
     table = hide(rng, draw(rng, 300))

@@ -336,6 +336,7 @@ def test_routes_come_from_the_stream_of_the_reference(name: str, key: str) -> No
     assert found != route_structure(dataset, split, predictor, index + 1)
 
 
+@pytest.mark.slow
 def test_at_most_4096_rows_of_each_part_are_scored() -> None:
     problem = Problem(np.eye(2), np.ones(2), 1, 3)
     table = random_table(MAX_ROWS + 904, 2, 3, 3)

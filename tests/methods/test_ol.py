@@ -309,6 +309,7 @@ def values(policy: OL, steps: Steps, acquired: np.ndarray) -> np.ndarray:
     return naive_values(policy, steps.x, shown(PROBLEM, acquired), steps.available & ~acquired)
 
 
+@pytest.mark.slow
 def test_rewards_are_the_change_of_the_prediction_per_cost(run: Run) -> None:
     """In units of the mean cost; nothing is quite free."""
     unit_costs = [1.5, 0.75, 0.75] if run.problem is PROBLEM else [2, 1, 1e-4]

@@ -291,6 +291,7 @@ def test_rare_tests_count_only_where_enough_rows_have_them_together() -> None:
     np.testing.assert_array_equal(found[2, 1:], [False, False, True, True, True, True])
 
 
+@pytest.mark.slow
 def test_where_everything_is_rare_plans_go_on() -> None:
     """With 70% missing no row has four actions together, yet none is rarer than usual."""
     available = np.random.default_rng(0).random((1000, 8)) < 0.3

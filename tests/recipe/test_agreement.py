@@ -39,6 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return pd.read_parquet(folder / "results.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("treatment", ["complete", "restricted", "restored"])
 def test_training_gives_the_score_of_the_studys_cell(results: pd.DataFrame, treatment: str) -> None:
     recipe = Recipe(
@@ -68,6 +69,7 @@ def test_it_can_be_scored_on_test_rows(results: pd.DataFrame, tmp_path: Path) ->
     assert not trained["log_loss"].equals(valid["log_loss"].reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_both_kinds_of_rows_are_scored_as_each_alone(tmp_path: Path) -> None:
     """A baseline that ignores the rows' values acquires the same in either, so scores are equal."""
     usual = STUDY.model_copy(update={"methods": ("sequential",), "treatments": ("complete",)})

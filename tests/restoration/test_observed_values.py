@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pytest
 
 from ascertain import Problem, Table
 from ascertain.restoration._hotdeck import MAX_DONORS
@@ -101,6 +102,7 @@ def test_a_feature_of_several_actions_goes_with_the_last() -> None:
     np.testing.assert_array_equal(np.asarray(values.nearest(x, hole)), [[9, 5, 5]])
 
 
+@pytest.mark.slow
 def test_cells_that_are_not_available_do_not_matter_and_replicates_are_independent() -> None:
     donors, table = mixed(9, 40), mixed(10, 29)
     x = generated(11, 29)

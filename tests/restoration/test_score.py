@@ -74,6 +74,7 @@ def test_the_true_distribution_wins_though_means_have_the_least_error() -> None:
     assert error < 0.8 * rmse(KEY, PROBLEM, truth, fit_mean(TRAIN), VALID).restorer
 
 
+@pytest.mark.slow
 def test_blocks_see_that_cells_do_not_fit_together() -> None:
     """Cells that are right one by one, but drawn independently."""
 
@@ -282,6 +283,7 @@ def test_a_restorer_on_the_host_is_compared_with_one_in_jax() -> None:
 # Shapes.
 
 
+@pytest.mark.slow
 def test_few_rows_of_a_large_table_are_scored() -> None:
     spy = Spy()
     found = scored(spy, max_rows=40, n_draws=2)

@@ -60,6 +60,7 @@ def test_the_score_of_complete_rows_is_that_of_a_rollout_by_hand(fitted: Acquisi
     assert fitted.score(table, y) != accuracy_score(y, fitted.predict(table))
 
 
+@pytest.mark.slow
 def test_another_budget_and_estimator_can_be_asked_for(fitted: AcquisitionClassifier) -> None:
     table, y = rows(200, seed=2, missing=0.3)
     estimates = fitted.evaluate(table, y, [1.0]).query("metric == 'auroc'")

@@ -224,6 +224,7 @@ class _SmallMemory(LocalRunner):
         return super().run(name, inputs)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_does_not_fit_is_halved(tmp_path: Path) -> None:
     warnings: list[str] = []
     study = tiny(datasets=("cube",), methods=("sequential",), treatments=("complete",), splits=(0, 1, 2))

@@ -130,6 +130,7 @@ def test_failures_last_until_the_job_succeeds(store: Store) -> None:
     assert store.failure(CELL) is None
 
 
+@pytest.mark.slow
 def test_a_lock_holds_between_processes_and_dies_with_its_owner(store: Store) -> None:
     script = (
         "import sys, time; from pathlib import Path; from ascertain.recipe._jobs import Job; "

@@ -105,6 +105,8 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(tmp_path: Path) ->
     write(tmp_path, PATIENTS, "patients.csv")
     with pytest.raises(InputError, match=r"there is no file .*patient\.csv; did you mean 'patients\.csv'\?"):
         read_frame(tmp_path / "patient.csv")
+    with pytest.raises(InputError, match=r"there is no file .*other/patient\.csv$"):
+        read_frame(tmp_path / "other" / "patient.csv")
 
 
 def test_other_encodings_are_explained_and_may_be_named(tmp_path: Path) -> None:

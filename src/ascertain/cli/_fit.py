@@ -97,7 +97,8 @@ def fit(
     restorer: Annotated[
         str | None,
         typer.Option(
-            help="What fills holes: pvae_noise, pvae, hotdeck or another that is registered.",
+            help="What fills holes: pvae_noise, nearest, hotdeck or another that is registered; with "
+            "ensemble:6, several do, and every row is drawn six times.",
             show_default="pvae_noise, with low effort hotdeck",
         ),
     ] = None,

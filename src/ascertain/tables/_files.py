@@ -23,7 +23,8 @@ def check_file(path: Path) -> None:
     """Raise where there is no such file, with the name that was probably meant."""
     if not path.is_file():
         others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
-        raise InputError(f"there is no file {path}; {did_you_mean(path.name, others)}")
+        hint = f"; {did_you_mean(path.name, others)}" if others else ""
+        raise InputError(f"there is no file {path}{hint}")
 
 
 def is_workbook(path: Path) -> bool:

@@ -78,6 +78,7 @@ def test_a_column_that_few_well_people_have_is_evened_out() -> None:
     assert "'noise' (100% of 'ill' and" in sentence
 
 
+@pytest.mark.slow
 def test_the_classifier_warns_and_its_predictions_do_not_tell_who_was_measured() -> None:
     rows = table(0.3)
     model = AcquisitionClassifier(

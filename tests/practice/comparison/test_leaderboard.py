@@ -169,6 +169,7 @@ def test_budgets_rise_from_nothing_to_all() -> None:
         (Candidate("gdfs", "sm", "restored"), "pvae", "gdfs has the state variant 's'"),
         (Candidate("gdfs", "s", "dropped"), "pvae", "no treatment is called 'dropped'"),
         (Candidate("gdfs", "s", "restored"), "vae", "no restorer is called 'vae'; did you mean 'pvae'"),
+        (Candidate("gdfs", "s", "restored"), "hotdeck:0", "after the colon comes the number of completions"),
     ],
 )
 def test_unknown_names_are_refused_before_anything_is_fitted(
@@ -176,6 +177,21 @@ def test_unknown_names_are_refused_before_anything_is_fitted(
 ) -> None:
     with pytest.raises(InputError, match=message):
         check_candidates([candidate], restorer, "low")
+
+
+def test_a_restorer_may_draw_every_row_several_times() -> None:
+    choices = Candidate("gdfs", "s", "restored").choices("ensemble:6", "low")
+    assert (choices.restorer, choices.completions) == ("ensemble", 6)
+    assert stages([Candidate("gdfs", "s", "restored")], "ensemble:6", "low") == [
+        "predictor",
+        "restorer (ensemble)",
+        "policy (gdfs, restored by ensemble:6)",
+        "ranges (ensemble)",
+        "scores (gdfs, restored)",
+    ]
+    data, board, _ = fitted()
+    model = as_classifier(data, dataclasses.replace(board, restorer="hotdeck:3"))
+    assert (model.restorer, model.completions) == ("hotdeck", 3)
 
 
 def test_restorers_that_cannot_be_saved_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

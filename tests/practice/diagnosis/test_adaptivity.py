@@ -42,6 +42,7 @@ def test_a_decisive_test_for_everybody_needs_no_plan_that_adapts() -> None:
     assert advised(found) == "Try a fixed set of actions first"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["additive", "copies", "noise"])
 def test_where_nothing_is_gained_no_gain_is_claimed(name: str) -> None:
     found = look(name)

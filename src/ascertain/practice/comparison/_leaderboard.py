@@ -37,6 +37,7 @@ from ascertain.practice.comparison._scoring import (
     score,
 )
 from ascertain.reporting._names import policy_name
+from ascertain.restoration._registry import Restoring
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class Candidate:
     def choices(self, restorer: str, effort: str, *, stop_early: bool = False) -> FitChoices:
         """What to fit; only some methods can stop early."""
         stops = stop_early and methods.get(self.method).weighs_prices
-        given = self.method, self.state, self.treatment, restorer, "mlp", effort
-        return FitChoices(*given, stop_early=stops)
+        name, completions = Restoring.parse(restorer)
+        return FitChoices(
+            self.method, self.state, self.treatment, name, "mlp", effort, completions, stop_early=stops
+        )
 
     @property
     def scoring(self) -> str:
@@ -215,7 +218,7 @@ def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[
     for candidate in candidates:
         choices = candidate.choices(restorer, effort)
         automatic = candidate.treatment == AUTO
-        by_hand = [restorer_stage(restorer), choices.stage, ranges_stage(restorer)]
+        by_hand = [restorer_stage(choices.restorer), choices.stage, ranges_stage(choices.restorer)]
         fitting = automatic_stages(choices) if automatic else by_hand
         each += [*fitting, candidate.scoring]
     return list(dict.fromkeys(each))
@@ -225,10 +228,10 @@ def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str
     """Raise where a part does not exist or cannot be saved; return warnings about the others."""
     for each in candidates:
         each.choices(restorer, effort).check()
-    part = restoration.get(restorer)
+    part = restoration.get(Restoring.parse(restorer).name)
     if not part.stored:
         able = ", ".join(name for name in restoration.names() if restoration.get(name).stored)
-        raise InputError(f"the restorer {restorer!r} cannot be saved with a model; use {able}")
+        raise InputError(f"the restorer {part.name!r} cannot be saved with a model; use {able}")
     keepers = [each.method for each in candidates if methods.get(each.method).keeps_rows]
     if part.keeps_rows:
         keepers.append(f"the {part.label}")
@@ -257,8 +260,9 @@ def compare(
 ) -> Leaderboard:
     """Fit candidates, which share predictor and restorer, score them, and rank them.
 
-    `restorer` and `effort` are those of `AcquisitionClassifier`. So is `stop_early`, for the methods that
-    can; then what is spent counts in the ranking.
+    `restorer` may name the number of completions, as in `"ensemble:6"`. `effort` is that of
+    `AcquisitionClassifier`. So is `stop_early`, for the methods that can; then what is spent counts in the
+    ranking.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
     """
     budgets = curve_budgets(data.encoding.price_list, data.budget)
@@ -278,7 +282,7 @@ def compare(
             shared,
         )
         # Where restorers were chosen, they differ; all policies are judged by the same one.
-        outcomes = shared.restorer(BASELINE if automatic else restorer)
+        outcomes = shared.restorer(BASELINE if automatic else Restoring.parse(restorer).name)
         on_stage(candidate.scoring)
         began = time.perf_counter()
         validated, tested = (
@@ -320,11 +324,13 @@ def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leade
 def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
     """The best candidate as a fitted `AcquisitionClassifier`."""
     candidate, costs = board.best.candidate, data.problem.decision_costs
+    restorer, completions = Restoring.parse(board.restorer)
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,
         treatment=candidate.treatment,
-        restorer=board.restorer,
+        restorer=restorer,
+        completions=completions,
         budget=data.budget,
         validation_fraction=VALIDATION,
         effort=board.effort,
