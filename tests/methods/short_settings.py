@@ -49,7 +49,15 @@ SHORT: dict[str, Any] = {
         pretraining=_ONCE,
     ),
     "planner": planner.Settings(
-        updates=4, slots=8, hidden=(8,), updates_per_round=2, exploring=2, folds=2, predictor=_ONCE, steps=3
+        updates=4,
+        slots=8,
+        direct_slots=8,
+        hidden=(8,),
+        updates_per_round=2,
+        exploring=2,
+        folds=2,
+        predictor=_ONCE,
+        steps=3,
     ),
     "permutation": permutation.Settings(batch_size=16, epochs=2, hidden=()),
     "sefa": sefa.Settings(latent=2, encoder=(), hidden=(4,), training_draws=3, draws=4, schedule=_ONCE),

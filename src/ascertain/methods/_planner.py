@@ -58,7 +58,8 @@ class Settings:
     """Architecture and training of the planner."""
 
     updates: Count = 3000  # at most: training stops when validation does not improve
-    slots: Count = 128  # states per update
+    slots: Count = 128  # states per update ...
+    direct_slots: Count = 256  # ... more in direct learning, where rows with holes have few targets each
     hidden: Sizes = (128, 128)
     networks: Count = 2  # whose values are averaged
     learning_rate: Positive = 1e-3
@@ -535,7 +536,8 @@ class _Planning(eqx.Module):
 
     def _draw(self, key: PRNGKeyArray, fold: Int[Array, ""]) -> _Slots:
         """New episodes: half of them with the whole budget, half with some actions already acquired."""
-        n, problem = self.settings.slots, self.policy.problem
+        settings, problem = self.settings, self.policy.problem
+        n = settings.direct_slots if settings.direct else settings.slots
         choosing, halving, paying, sharing, acquiring = jr.split(key, 5)
         row = self.rows.draw(choosing, fold, n)
         whole, some = jr.uniform(halving, (2, n)) < 0.5
