@@ -236,7 +236,7 @@ def test_settings_follow_the_budget_and_the_effort() -> None:
     assert settings.steps == 2
     short = settings.shortened(EFFORTS["low"], ROWS)
     assert short.updates < settings.updates
-    assert short.folds < settings.folds
+    assert short.exploring < settings.exploring
     assert short.steps == 2
 
 

@@ -23,7 +23,6 @@ class Effort:
     pretraining_rounds: int  # of reinforcement learners, 100 batches each
     share_of_batches: float  # of reinforcement learners
     planner_updates: int
-    planner_folds: int  # of out-of-fold predictors
     most_epochs: int  # on tables of few rows, whatever the number of updates
 
     def epochs(self, updates: int, n_rows: int, batch_size: int) -> int:
@@ -32,8 +31,8 @@ class Effort:
 
 
 EFFORTS = {
-    "standard": Effort(6000, 4000, 3000, 600, 60, 0.5, 3000, 5, 400),
-    "low": Effort(2000, 400, 400, 100, 4, 0.05, 2000, 5, 60),
+    "standard": Effort(6000, 4000, 3000, 600, 60, 0.5, 3000, 400),
+    "low": Effort(2000, 400, 400, 100, 4, 0.05, 2000, 60),
 }
 
 

@@ -92,7 +92,6 @@ class Settings:
             self,
             updates=min(self.updates, effort.planner_updates),
             exploring=min(self.exploring, effort.planner_updates // 2),
-            folds=min(self.folds, effort.planner_folds),
         )
 
 
