@@ -101,9 +101,10 @@ def evaluate(
 def _print_scores(found: "Evaluation") -> None:
     from ascertain.practice.comparison._scoring import ESTIMATORS
     from ascertain.practice.comparison._summary import (
-        ESTIMATES,
         amount_text,
         cost_text,
+        estimates_text,
+        marked,
         score_text,
         support_text,
     )
@@ -122,33 +123,33 @@ def _print_scores(found: "Evaluation") -> None:
         for budget in found.budgets
     ]
     for budget, estimator in zip(found.budgets, best, strict=True):
-        estimated = found.score(budget, "dr")
+        estimated, decisions = found.score(budget, "dr"), found.score(budget, estimator, "decision_cost")
         printed.add_row(
             f"{budget:g}",
             score_text(estimated),
             score_text(found.score(budget, "restricted")),
-            score_text(found.score(budget, estimator, "accuracy")),
-            amount_text(found.score(budget, estimator, "mean_cost").estimate),
-            *([cost_text(found.score(budget, estimator, "decision_cost"))] if knows_costs else []),
+            marked(score_text(found.score(budget, estimator, "accuracy")), estimator),
+            marked(amount_text(found.score(budget, estimator, "mean_cost").estimate), estimator),
+            *([marked(cost_text(decisions), estimator)] if knows_costs else []),
             escape(support_text(estimated)) if estimated.exists else "-",
         )
         if (few := found.score(budget, estimator).warning) and budget == found.budgets[-1]:
             warn(f"The AUROC at a budget of {budget:g} {few}.")
     console.print(printed)
-    ways = " or ".join(dict.fromkeys(ESTIMATES[each] for each in best))
     console.print(
         "[dim]Estimated: if everything could be bought. As they are: the policy chooses among what a row "
-        f"has. Accuracy and cost: {ways}. Effective rows: of all, and of the class with fewest.[/]"
+        f"has. Accuracy and cost: {estimates_text(best)}. Effective rows: of all, and of the class with "
+        "fewest.[/]"
     )
 
 
 def print_subgroups(found: "Subgroups") -> None:
     """Print what a policy does in each subgroup."""
-    from ascertain.practice.comparison._summary import ESTIMATES, subgroup_cells
+    from ascertain.practice.comparison._summary import subgroup_cells, subgroups_estimate
 
     console.print(
         f"\n[bold]By {escape(found.column)}, budget {found.budget:g}[/] "
-        f"[dim]({ESTIMATES[found.estimator]}, 95% intervals)[/]"
+        f"[dim]({subgroups_estimate(found)}, 95% intervals)[/]"
     )
     headers = ("", "rows", "of the rarest class", "AUROC", "cost", "stops after")
     printed = Table(*headers, box=None, padding=(0, 2, 0, 0))

@@ -310,10 +310,10 @@ def _print_report(report: "FitReport", out: Path) -> None:
 
 def _print_leaderboard(board: "Leaderboard") -> None:
     from ascertain.practice.comparison._summary import (
-        ESTIMATES,
-        amount_text,
         bound_text,
-        cost_text,
+        costs_estimate,
+        decision_cost_text,
+        mean_cost_text,
         score_text,
         support_text,
     )
@@ -325,25 +325,24 @@ def _print_leaderboard(board: "Leaderboard") -> None:
     printed = Table(*headers, box=None, padding=(0, 2, 0, 0))
     for fitted in board.candidates:
         estimated = fitted.score(budget, "dr")
-        of_decisions = fitted.score(budget, board.common_estimator, "decision_cost")
         printed.add_row(
             f"{'[bold]' if fitted is board.best else ''}{escape(fitted.name)}",
             bound_text(fitted, board.ranked_by or "dr"),
             score_text(estimated),
             score_text(fitted.score(budget, "restricted")),
-            amount_text(fitted.score(budget, board.common_estimator, "mean_cost").estimate),
-            *([cost_text(of_decisions)] if by_costs else []),
+            mean_cost_text(board, fitted),
+            *([decision_cost_text(board, fitted)] if by_costs else []),
             f"{'[yellow]' if estimated.warning else ''}{escape(support_text(estimated))}"
             if estimated.exists
             else "-",
         )
     console.print(f"\n[bold]Test rows, budget {budget:g}[/] [dim](95% intervals)[/]")
     console.print(printed)
-    costs = ESTIMATES[board.common_estimator]
     console.print(
         f"[dim]Sorted by the {_by_costs(board) if by_costs else _BY_AUROC} "
         "on validation rows. Estimated: if everything "
-        f"could be bought. Effective rows: of all, and of the class with fewest. Costs: {costs}.[/]\n"
+        "could be bought. Effective rows: of all, and of the class with fewest. Costs: "
+        f"{costs_estimate(board)}.[/]\n"
     )
 
 

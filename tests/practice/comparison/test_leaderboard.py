@@ -146,15 +146,20 @@ def test_without_any_estimate_the_order_stays() -> None:
     assert ranking(*equal) == (["b", "a"], "dr")
 
 
-def test_the_report_uses_one_estimate_for_all() -> None:
-    one, blind = (
+def test_a_policy_without_an_estimate_does_not_decide_about_others() -> None:
+    one, panel, blind = (
         fitted_candidate("one", dr=0.7, restricted=0.6),
+        fitted_candidate("static", dr=0.6, restricted=0.65),
         fitted_candidate("two", dr=np.nan, restricted=0.5),
     )
-    board = Leaderboard((one, blind), "dr", (0.0, 1.0))
-    assert (board.common_estimator, board.best_candidates_estimator) == ("restricted", "dr")
+    board = Leaderboard((one, panel, blind), "dr", (0.0, 1.0))
+    assert [board.estimator_of(each) for each in board.candidates] == ["dr", "dr", "restricted"]
+    assert board.estimator_of(one, blind) == "restricted"
+    assert board.best_candidates_estimator == "dr"
+    differences = [board.to_panel(each) for each in (one, blind)]
+    found = [(round(each.estimate, 3), each.estimator) for each in differences if each is not None]
+    assert found == [(0.1, "dr"), (-0.15, "restricted")]
     assert Leaderboard((blind, one), "dr", (0.0, 1.0)).best_candidates_estimator == "restricted"
-    assert Leaderboard((one,), "dr", (1.0,)).common_estimator == "dr"
 
 
 def test_budgets_rise_from_nothing_to_all() -> None:

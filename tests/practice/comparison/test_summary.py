@@ -3,12 +3,27 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from ascertain.practice.comparison._leaderboard import FLOOR, Candidate, Leaderboard, rank, with_floor
-from ascertain.practice.comparison._report import _treatments
+from ascertain.practice.comparison._leaderboard import (
+    FLOOR,
+    Candidate,
+    FittedCandidate,
+    Leaderboard,
+    rank,
+    with_floor,
+)
+from ascertain.practice.comparison._report import _treatments, leaderboard_table
 from ascertain.practice.comparison._scoring import Score
-from ascertain.practice.comparison._summary import _against_random, choice_sentences, score_text, support_text
+from ascertain.practice.comparison._summary import (
+    _against_random,
+    choice_sentences,
+    mean_cost_text,
+    score_text,
+    support_text,
+)
+from ascertain.reporting._tables import NOTHING
 from tests.fitted import fitted
 
 from .test_leaderboard import chosen_automatically, fitted_candidate
@@ -70,6 +85,50 @@ def test_scores_of_rows_as_they_are_come_with_a_caveat() -> None:
     words = said(Leaderboard((blind, fitted_candidate("dime", restricted=0.8)), "restricted", (0.0, 1.0)))
     assert "(lower end of the 95% interval, rows as they are)" in words
     assert "may be too low or too high for a policy that can buy everything" in words
+
+
+def spending(candidate: FittedCandidate, **costs: float) -> FittedCandidate:
+    """A candidate with mean costs by estimator."""
+    scores = candidate.test_scores
+    spent = [
+        scores[scores["estimator"] == name].assign(metric="mean_cost", estimate=cost)
+        for name, cost in costs.items()
+    ]
+    tested = dataclasses.replace(candidate.tested, frame=pd.concat([scores, *spent]))
+    return dataclasses.replace(candidate, tested=tested)
+
+
+def test_a_random_order_without_an_estimate_leaves_that_of_the_others() -> None:
+    ours, panel = (
+        spending(
+            fitted_candidate(name, moved=(moved, 0.3), dr=score, restricted=0.7), dr=12.0, restricted=9.08
+        )
+        for name, moved, score in (("gdfs", 0.01, 0.9), ("static", 0.0, 0.8))
+    )
+    floor = spending(
+        fitted_candidate("random", moved=(0.0, 0.3), dr=np.nan, restricted=0.5), dr=np.nan, restricted=6.74
+    )
+    floor = dataclasses.replace(floor, candidate=FLOOR)
+    board = rank([ours, panel, floor], (0.0, 1.0))
+    costs = {each.candidate.method: mean_cost_text(board, each) for each in board.candidates}
+    assert costs == {"gdfs": "12", "static": "12", "random": "6.74, as they are"}
+    words = said(board)
+    assert "for 12 spent on average" in words
+    assert "by 0.100 (0.080 to 0.120) on test rows (AUROC, doubly robust estimate" in words
+    assert "as they are" not in words
+    table = leaderboard_table(board)
+    assert table is not None
+    assert [row[5].text for row in table.rows] == [
+        "0.100 (0.080 to 0.120)",
+        NOTHING,
+        "-0.200 (-0.200 to -0.200), as they are",
+    ]
+
+
+def test_a_learned_policy_without_an_estimate_is_named() -> None:
+    ours, blind = fitted_candidate("gdfs", dr=0.9), fitted_candidate("dime", dr=np.nan, restricted=0.8)
+    words = said(rank([ours, blind], (0.0, 1.0)))
+    assert "asked for by one step at a time (DIME, restored), so what is said of it is about rows as" in words
 
 
 def test_policies_that_cannot_be_followed_are_named() -> None:

@@ -15,7 +15,7 @@ from ascertain.practice.comparison._report import (
     provenance_facts,
     subgroup_table,
 )
-from ascertain.practice.comparison._summary import ESTIMATES, USE, choice_sentences
+from ascertain.practice.comparison._summary import USE, choice_sentences, costs_estimate, subgroups_estimate
 from ascertain.reporting._markdown import markdown_facts, markdown_list, markdown_table, markdown_text
 from ascertain.reporting._tables import Cell, Fact, HtmlTable
 from ascertain.reporting._text import counted
@@ -39,7 +39,7 @@ def render_card(report: FitReport) -> str:
         parts += ["### Who was measured", *map(markdown_text, habits)]
     for each in report.subgroups:
         parts += [f"### By {markdown_text(each.column)}", _shown(subgroup_table(each))]
-        parts.append(f"Test rows, {ESTIMATES[each.estimator]}; 95% intervals.")
+        parts.append(f"Test rows, {subgroups_estimate(each)}; 95% intervals.")
     parts += ["## Data", markdown_facts(_data_facts(report)), _shown(_class_table(report))]
     parts += ["### Not used", markdown_list(left_out_sentences(data, board))]
     if habits := habit_sentences(data.signs):
@@ -66,7 +66,8 @@ def _scores(report: FitReport) -> str:
     board = report.board
     note = (
         f"AUROC on test rows at a budget of {board.budgets[-1]:g}, with 95% intervals. Estimated: if "
-        "everything could be bought. Effective rows: of all, and of the class with fewest."
+        "everything could be bought. Effective rows: of all, and of the class with fewest. Costs: "
+        f"{costs_estimate(board)}."
     )
     return f"{_shown(leaderboard_table(board))}\n\n{note}"
 

@@ -31,12 +31,14 @@ def fit_data(report: FitReport) -> dict[str, Any]:
 
 def _policy(board: Leaderboard, fitted: FittedCandidate) -> dict[str, Any]:
     found = board.to_panel(fitted)
-    ends = None if found is None else {name: getattr(found, name) for name in ("estimate", "low", "high")}
+    shown = ("estimate", "low", "high", "estimator")
+    ends = None if found is None else {name: getattr(found, name) for name in shown}
     return {
         "name": fitted.name,
         "method": fitted.candidate.method,
         "treatment": fitted.treatment,
         "chosen": fitted is board.best,
+        "estimator": board.estimator_of(fitted),
         "seconds": round(fitted.seconds, 1),
         "better_than_panel": ends,
         "scores": [

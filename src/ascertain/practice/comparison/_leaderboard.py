@@ -183,27 +183,28 @@ class Leaderboard:
     def to_panel(self, fitted: FittedCandidate) -> Difference | None:
         """How much better a candidate is than the panel on test rows, by what all are ranked by.
 
-        None for the panel itself, and where a score is missing.
+        By the best estimator that both have. None for the panel itself, and where a score is missing.
         """
         if self.panel is None or fitted is self.panel:
             return None
-        metric = fitted.ranking_metric
-        return difference(fitted.tested, self.panel.tested, self.budgets[-1], self.common_estimator, metric)
+        estimator, metric = self.estimator_of(fitted, self.panel), fitted.ranking_metric
+        return difference(fitted.tested, self.panel.tested, self.budgets[-1], estimator, metric)
 
     @property
     def knows_decision_costs(self) -> bool:
         """Whether it is known what wrong decisions cost; then these are what candidates are ranked by."""
         return self.best.ranking_metric != METRIC
 
-    @property
-    def common_estimator(self) -> Estimator:
-        """The best estimator by which every candidate has a test score at the full budget."""
-        return _best_estimator(self.candidates, self.budgets[-1])
+    def estimator_of(self, *fitted: FittedCandidate) -> Estimator:
+        """The best estimator by which each of these candidates has a test score at the full budget."""
+        budget = self.budgets[-1]
+        shared = (name for name in ESTIMATORS if all(each.score(budget, name).exists for each in fitted))
+        return next(shared, "restricted")
 
     @property
     def best_candidates_estimator(self) -> Estimator:
         """The best estimator by which the best candidate has a test score at the full budget."""
-        return _best_estimator([self.best], self.budgets[-1])
+        return self.estimator_of(self.best)
 
 
 def with_floor(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -347,10 +348,3 @@ def _sort_key(fitted: FittedCandidate, estimator: Estimator) -> tuple[bool, floa
     bound = fitted.bound(estimator if exists else "restricted")
     value = bound if fitted.ranking_metric == METRIC else -bound
     return exists, value if np.isfinite(value) else -np.inf
-
-
-def _best_estimator(fitted: Sequence[FittedCandidate], budget: float) -> Estimator:
-    complete = (
-        estimator for estimator in ESTIMATORS if all(each.score(budget, estimator).exists for each in fitted)
-    )
-    return next(complete, "restricted")

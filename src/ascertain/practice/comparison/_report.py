@@ -24,13 +24,16 @@ from ascertain.practice.comparison._subgroups import Subgroups, find_columns, sc
 from ascertain.practice.comparison._summary import (
     ESTIMATES,
     USE,
-    amount_text,
     bound_text,
     choice_sentences,
-    cost_text,
+    costs_estimate,
+    decision_cost_text,
     difference_text,
+    marked,
+    mean_cost_text,
     score_text,
     subgroup_cells,
+    subgroups_estimate,
     support_text,
 )
 from ascertain.reporting._figures import Exhibit, draw_frequencies, figure_exhibit
@@ -88,12 +91,12 @@ def render(report: FitReport) -> str:
         sentences=choice_sentences(data, board),
         leaderboard=leaderboard_table(board),
         treatments=_treatments(board),
-        estimate=ESTIMATES[board.common_estimator],
+        costs_estimate=costs_estimate(board),
         curve_estimate=ESTIMATES[estimator],
         curves=figure_exhibit("AUROC by budget", lambda: draw_budget_curves(board, estimator), "curves"),
         tree=report.tree,
         steps=figure_exhibit("What is acquired when", lambda: _draw_steps(report), "steps"),
-        subgroups=[(each, subgroup_table(each), ESTIMATES[each.estimator]) for each in report.subgroups],
+        subgroups=[(each, subgroup_table(each), subgroups_estimate(each)) for each in report.subgroups],
         use=USE,
         habits=habit_sentences(data.signs),
         calibration=figure_exhibit(
@@ -142,13 +145,12 @@ def leaderboard_table(board: Leaderboard) -> HtmlTable | None:
     budget, rows = board.budgets[-1], []
     for fitted in board.candidates:
         estimated = fitted.score(budget, "dr")
-        mean_cost = fitted.score(budget, board.common_estimator, "mean_cost").estimate
         few = "tone-near" if estimated.warning or not estimated.exists else ""
         cells = [
             number_cell(bound_text(fitted, board.ranked_by or "restricted")),
             number_cell(score_text(estimated), tone=few),
             number_cell(score_text(fitted.score(budget, "restricted"))),
-            number_cell(amount_text(mean_cost)),
+            number_cell(mean_cost_text(board, fitted)),
             *_decision_cells(board, fitted),
             *([] if board.panel is None else [Cell(_to_panel(board, fitted), tone="words")]),
             Cell(support_text(estimated) if estimated.exists else NOTHING, tone=f"words {few}".strip()),
@@ -166,13 +168,13 @@ def leaderboard_table(board: Leaderboard) -> HtmlTable | None:
 
 def _to_panel(board: Leaderboard, fitted: FittedCandidate) -> str:
     found = board.to_panel(fitted)
-    return NOTHING if found is None else difference_text(found)
+    return NOTHING if found is None else marked(difference_text(found), found.estimator)
 
 
 def _decision_cells(board: Leaderboard, fitted: FittedCandidate) -> list[Cell]:
     if not board.knows_decision_costs:
         return []
-    return [number_cell(cost_text(fitted.score(board.budgets[-1], board.common_estimator, "decision_cost")))]
+    return [number_cell(decision_cost_text(board, fitted))]
 
 
 def subgroup_table(found: Subgroups) -> HtmlTable | None:

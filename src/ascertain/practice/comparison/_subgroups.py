@@ -42,6 +42,11 @@ class Subgroup:
         """Why its numbers say little; empty if nothing speaks against them."""
         if self.rows < LEAST_ROWS:
             return f"{self.rows} rows, fewer than {LEAST_ROWS}: scored as they are, and that says little"
+        if self.estimator == "restricted":
+            return (
+                "too few of its rows have what the policy asks for: scored as they are, so do not compare it "
+                "with other subgroups"
+            )
         if not self.auroc.exists:
             return "all of one class: no AUROC"
         if self.auroc.warning:
@@ -51,16 +56,11 @@ class Subgroup:
 
 @dataclass(frozen=True, eq=False)
 class Subgroups:
-    """The subgroups of one column, scored in the same way."""
+    """The subgroups of one column."""
 
     column: str
     budget: float
     groups: tuple[Subgroup, ...]
-
-    @property
-    def estimator(self) -> Estimator:
-        """How they were scored, but for those with few rows."""
-        return max(self.groups, key=lambda group: group.rows).estimator
 
     def to_json(self) -> list[dict[str, Any]]:
         """A record for each subgroup, with None for what there is not."""
@@ -113,9 +113,8 @@ def score_subgroups(
 ) -> Subgroups:
     """Score a policy at its budget in the rows with each value of a column.
 
-    Every subgroup is scored by its own rows alone. Those with 30 rows or more are scored in the same way, so
-    that they can be compared: estimated as if everything could be bought if each has enough rows for that,
-    else as they are.
+    Every subgroup is scored by its own rows alone: estimated as if everything could be bought. One that has
+    fewer than 30 rows, or too few with what the policy asks for, is scored as it is, and says so.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def score_subgroups(
         As for `ascertain.practice.comparison._scoring.score`.
     """
     budget = float(str(np.asarray(advisor.problem.budget)))
-    names, scored, y = subgroup_names(column), {}, np.asarray(table.y)
+    names, groups, y = subgroup_names(column), [], np.asarray(table.y)
     for name in sorted(names.unique(), key=lambda each: (each == NOT_RECORDED, _in_order(each))):
         places = np.flatnonzero(names == name)
         estimated = [budget] if len(places) >= LEAST_ROWS else []
@@ -137,16 +136,7 @@ def score_subgroups(
         given = advisor, rows, [budget], estimated, outcomes
         own = None if weights is None else weights[places]
         found = score(*given, habits=habits, weights=own, effort=effort, seed=seed)
-        scored[name] = places, found.frame
-    common = all(
-        find_score(scores, budget, "dr", "accuracy").exists
-        for places, scores in scored.values()
-        if len(places) >= LEAST_ROWS
-    )
-    groups = [
-        _subgroup(advisor, name, y[places], scores, budget, common)
-        for name, (places, scores) in scored.items()
-    ]
+        groups.append(_subgroup(advisor, name, y[places], found.frame, budget))
     return Subgroups(str(column.name), budget, tuple(groups))
 
 
@@ -160,11 +150,10 @@ def find_columns(table: pd.DataFrame, names: Sequence[str], target: str) -> list
     return [table[name] for name in names]
 
 
-def _subgroup(
-    advisor: Advisor, name: str, y: np.ndarray, scores: pd.DataFrame, budget: float, common: bool
-) -> Subgroup:
+def _subgroup(advisor: Advisor, name: str, y: np.ndarray, scores: pd.DataFrame, budget: float) -> Subgroup:
     labels, sizes = np.unique(y, return_counts=True)
-    estimator: Estimator = "dr" if common and len(y) >= LEAST_ROWS else "restricted"
+    # By accuracy, which rows of one class have, too.
+    estimator: Estimator = "dr" if find_score(scores, budget, "dr", "accuracy").exists else "restricted"
     found = [
         find_score(scores, budget, estimator, metric)
         for metric in ("auroc", "accuracy", "mean_cost", "mean_acquisitions")

@@ -1,12 +1,14 @@
 """The result of a comparison in sentences, for the page and for the terminal."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ascertain.evaluation._incomplete import LEAST_EFFECTIVE_ROWS
 from ascertain.practice.comparison._held_out import HeldOut
 from ascertain.practice.comparison._leaderboard import FLOOR, FittedCandidate, Leaderboard
-from ascertain.practice.comparison._scoring import METRIC, Difference, Estimator, Score
-from ascertain.practice.comparison._subgroups import LEAST_ROWS, Subgroup
+from ascertain.practice.comparison._scoring import ESTIMATORS, METRIC, Difference, Estimator, Score
+from ascertain.practice.comparison._subgroups import LEAST_ROWS, Subgroup, Subgroups
 from ascertain.reporting._tables import NOTHING
 from ascertain.reporting._text import counted, joined
 
@@ -33,10 +35,9 @@ _WORTHS = {
     "decision_cost": "mean cost of decisions",
     "total_cost": "mean cost of decisions and measurements",
 }
-_RESTRICTED = (
-    "Too few rows have what the policies choose, so some of this is about rows as they are, where a policy "
-    "must choose among what a row happens to have. Such a score may be too low or too high for a policy that "
-    "can buy everything."
+_AS_THEY_ARE = (
+    "There a policy must choose among what a row happens to have. Such a score may be too low or too high "
+    "for a policy that can buy everything."
 )
 _QUICK = (
     "This was a quick look (low effort): the planner and a fixed panel only, unless you named a method, with "
@@ -70,11 +71,11 @@ def interval_text(score: Score) -> str:
 
 def subgroup_cells(group: Subgroup) -> tuple[str, ...]:
     """A subgroup's name, rows, rows of the rarest class, AUROC, cost and number of acquisitions."""
-    few = group.rows < LEAST_ROWS
     auroc = score_text(group.auroc) if group.auroc.exists else "one class only"
+    rows = f"{group.rows:,}"
     return (
         group.name,
-        f"{group.rows:,}{', few!' if few else ''}",
+        f"{rows}, few!" if group.rows < LEAST_ROWS else marked(rows, group.estimator),
         f"{group.rarest_rows:,} ({group.rarest_class})",
         auroc,
         interval_text(group.cost),
@@ -102,6 +103,52 @@ def cost_text(score: Score) -> str:
     if not score.exists:
         return "too few rows"
     return f"{amount_text(score.estimate)} ({amount_text(score.low)} to {amount_text(score.high)})"
+
+
+def marked(text: str, estimator: Estimator) -> str:
+    """Add to a number that it is about rows as they are, if it is.
+
+    Examples
+    --------
+    >>> marked("9.08", "restricted"), marked("12", "dr")
+    ('9.08, as they are', '12')
+    """
+    return f"{text}, as they are" if estimator == "restricted" else text
+
+
+def estimates_text(estimators: Iterable[Estimator]) -> str:
+    """Write how numbers of one table were estimated, where those of rows as they are say so.
+
+    Examples
+    --------
+    >>> estimates_text(["dr", "restricted", "dr"])
+    'doubly robust estimate; rows as they are where that is said'
+    """
+    best, *others = sorted(set(estimators), key=ESTIMATORS.index)
+    said = "; rows as they are where that is said" if "restricted" in others else ""
+    return f"{ESTIMATES[best]}{said}"
+
+
+def costs_estimate(board: Leaderboard) -> str:
+    """Write how the costs of all candidates were estimated."""
+    return estimates_text(map(board.estimator_of, board.candidates))
+
+
+def subgroups_estimate(found: Subgroups) -> str:
+    """Write how the subgroups of a column were scored."""
+    return estimates_text(group.estimator for group in found.groups)
+
+
+def mean_cost_text(board: Leaderboard, fitted: FittedCandidate) -> str:
+    """Write what a candidate spends on average at the full budget, by the best estimate that it has."""
+    estimator = board.estimator_of(fitted)
+    return marked(amount_text(fitted.score(board.budgets[-1], estimator, "mean_cost").estimate), estimator)
+
+
+def decision_cost_text(board: Leaderboard, fitted: FittedCandidate) -> str:
+    """Write what a candidate's decisions cost at the full budget, by the best estimate that it has."""
+    estimator = board.estimator_of(fitted)
+    return marked(cost_text(fitted.score(board.budgets[-1], estimator, "decision_cost")), estimator)
 
 
 def difference_text(found: Difference) -> str:
@@ -135,8 +182,7 @@ def choice_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     ]
     if board.effort == "low":
         sentences.append(_QUICK)
-    if "restricted" in (board.ranked_by, board.common_estimator, board.best_candidates_estimator):
-        sentences.append(_RESTRICTED)
+    sentences += _rows_as_they_are(board)
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
 
 
@@ -177,6 +223,20 @@ def _choice(data: HeldOut, board: Leaderboard) -> list[str]:
 
 def _learned(board: Leaderboard) -> list[FittedCandidate]:
     return [each for each in board.candidates if each.candidate != FLOOR]
+
+
+def _rows_as_they_are(board: Leaderboard) -> list[str]:
+    """What is about rows as they are, because of too few rows with what a policy asks for."""
+    about = [each.name for each in _learned(board) if board.estimator_of(each) == "restricted"]
+    found = []
+    if board.ranked_by == "restricted":
+        found.append("too few validation rows have what the policies ask for, so these were used as they are")
+    if about:
+        found.append(
+            f"too few test rows have what is asked for by {joined(about)}, so what is said of it is about "
+            "rows as they are"
+        )
+    return [f"{'; '.join(found)}. {_AS_THEY_ARE}"] if found else []
 
 
 def _treatment(board: Leaderboard) -> list[str]:
@@ -253,7 +313,7 @@ def _against_random(board: Leaderboard) -> list[str]:
     floor = next((each for each in board.candidates if each.candidate == FLOOR), None)
     if floor is None or floor is board.best:
         return []
-    metric, estimator = board.best.ranking_metric, board.common_estimator
+    metric, estimator = board.best.ranking_metric, board.estimator_of(board.best, floor)
     ours, theirs = (each.score(board.budgets[-1], estimator, metric) for each in (board.best, floor))
     ahead = ours.estimate > theirs.estimate if metric == METRIC else ours.estimate < theirs.estimate
     if not (ours.exists and theirs.exists) or ahead:
