@@ -7,7 +7,9 @@ from ascertain.estimator._habits import habit_sentences
 from ascertain.practice._formatting import html_table, number_cell, share_cell
 from ascertain.practice.comparison._leaderboard import check_candidates
 from ascertain.practice.comparison._report import (
+    DECIDES,
     FitReport,
+    decision_cost_table,
     leaderboard_table,
     left_out_sentences,
     model_facts,
@@ -45,6 +47,8 @@ def render_card(report: FitReport) -> str:
     if habits := habit_sentences(data.signs):
         parts += ["### Who was measured", markdown_list(habits)]
     parts += ["## Measurements, prices and holes", _shown(price_table(data))]
+    if costs := decision_cost_table(data):
+        parts += ["## What decisions cost", DECIDES, markdown_table(costs)]
     parts += ["## Method", *map(markdown_text, _method(report)), markdown_facts(model_facts(report))]
     if warnings := check_candidates([board.best.candidate], board.restorer, board.effort):
         parts += ["## Who may have it", markdown_list(_sentence(each) for each in warnings)]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ascertain import methods
 from ascertain._core.version import __version__
 from ascertain.estimator._habits import habit_sentences
 from ascertain.evaluation._intervals import WeightedPredictions
@@ -17,7 +18,7 @@ from ascertain.practice.comparison._decisions import draw_decision_curves
 from ascertain.practice.comparison._figures import draw_budget_curves, draw_calibration
 from ascertain.practice.comparison._followed import FollowedRows, follow
 from ascertain.practice.comparison._held_out import HeldOut
-from ascertain.practice.comparison._leaderboard import FittedCandidate, Leaderboard
+from ascertain.practice.comparison._leaderboard import DEFAULTS, FittedCandidate, Leaderboard
 from ascertain.practice.comparison._policy_tree import PolicyTree, describe_policy
 from ascertain.practice.comparison._simulation import SimulatedEpisodes, simulate_policy
 from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
@@ -38,10 +39,16 @@ from ascertain.practice.comparison._summary import (
 )
 from ascertain.reporting._figures import Exhibit, draw_frequencies, figure_exhibit
 from ascertain.reporting._html import part, render_page
-from ascertain.reporting._names import restorer_name
+from ascertain.reporting._names import policy_name, restorer_name
 from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text, to_table
-from ascertain.reporting._text import duration
+from ascertain.reporting._text import duration, joined
 from ascertain.restoration._registry import Restoring
+
+DECIDES = (
+    "What a decision costs, as it was given. The decision is always the one with the least expected cost, "
+    "which need not be the likeliest class."
+)
+_STOPS = "yes, once no measurement is expected to save what it costs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +112,8 @@ def render(report: FitReport) -> str:
         calibrated_rows=report.followed.caption,
         calibration_facts=_calibration_facts(sample),
         decisions=_decision_curves(report),
-        decision_costs=_decision_costs(data),
+        decision_costs=decision_cost_table(data),
+        decides=DECIDES,
         knows_decision_costs=board.knows_decision_costs,
         stop_early=board.stop_early,
         prices=price_table(data),
@@ -124,7 +132,7 @@ def _decision_curves(report: FitReport) -> Exhibit | None:
     return figure_exhibit("Net benefit", lambda: draw_decision_curves(data, board, estimator), "decisions")
 
 
-def _decision_costs(data: HeldOut) -> HtmlTable | None:
+def decision_cost_table(data: HeldOut) -> HtmlTable | None:
     """The matrix of costs that was given."""
     if data.problem.decision_costs is None:
         return None
@@ -236,6 +244,7 @@ def left_out_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
         names = names_text(unaffordable, 10)
         sentences.append(f"What costs more than the budget and so is never bought: {names}.")
     if len(board.candidates) > 1:
+        sentences += _quick_look(board)
         sentences.append(
             "AACO, whose model would contain the training rows themselves, and the methods of reinforcement "
             "learning (JAFA, OL, ODIN), which take much longer: --method fits one of them."
@@ -245,6 +254,16 @@ def left_out_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
         "are those of the very model that was saved."
     )
     return sentences
+
+
+def _quick_look(board: Leaderboard) -> list[str]:
+    """The methods that only a longer comparison has."""
+    compared = {each.candidate.method for each in board.candidates}
+    longer = dict.fromkeys(each.method for each in DEFAULTS["standard"] if each.method not in compared)
+    if not longer:
+        return []
+    names = joined([policy_name(each) for each in longer])
+    return [f"{names}, which a quick look (low effort) leaves out: --effort standard compares them, too."]
 
 
 def model_facts(report: FitReport) -> list[Fact]:
@@ -258,8 +277,25 @@ def model_facts(report: FitReport) -> list[Fact]:
         Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
         Fact("Restorer", restorer_name(str(Restoring(origin.restorer_name, origin.completions)))),
         Fact("Effort", report.board.effort),
-        *([Fact("Rows count by", data.table.weighted_by)] if data.table.weighted_by else []),
+        *_optional_facts(report),
     ]
+
+
+def _optional_facts(report: FitReport) -> list[Fact]:
+    """What only some models were fitted with."""
+    data, board = report.data, report.board
+    found = []
+    if board.knows_decision_costs:
+        found.append(Fact("Decides", "by the least expected cost, not for the likeliest class"))
+    if board.stop_early:
+        stops = methods.get(board.best.candidate.method).weighs_prices
+        found.append(Fact("Stops early", _STOPS if stops else "no: this method cannot"))
+    if data.table.rows_of is not None:
+        together = f"all rows with the same {data.table.rows_of!r}, in training, validation and test"
+        found.append(Fact("Rows kept together", together))
+    if data.table.weighted_by:
+        found.append(Fact("Rows count by", data.table.weighted_by))
+    return found
 
 
 def provenance_facts(report: FitReport) -> list[Fact]:
