@@ -66,7 +66,34 @@ def test_the_interval_holds_the_true_gain() -> None:
     assert found.adaptivity.first == ("which",)
 
 
-@pytest.mark.slow
+def test_a_decisive_test_is_found_where_few_rows_have_all_that_the_budget_pays_for() -> None:
+    """With this budget a set has six tests or more, of which each is missing in half of the rows."""
+    table = planted_table("decisive_test", 0)
+    encoding = fit_encoding(table.train, costs=dict(table.costs), known=list(table.known))
+    x, available = encoding.transform(table.train)
+    problem = encoding.problem(20.0, ["no", "yes"])
+    found = find_routes(x.astype(np.float64), available, np.asarray(table.train_labels), problem)
+    assert isinstance(found, FixedRoutes)
+    assert not found.whole
+    assert "teardown" in found.best
+    assert found.best_score > 0.98 - found.noise  # what the test achieves by itself
+    assert advised(found) == "Try a fixed set of actions first"
+
+
+def test_a_gain_is_over_an_average_set_where_the_chosen_one_is_worse() -> None:
+    """Nothing tells the class, so the set that half of the rows prefer is no better than others."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        problem = Problem(np.eye(4), np.ones(4), 2, 2)
+        found = find_routes(rng.normal(size=(400, 4)), np.ones((400, 4), bool), np.arange(400) % 2, problem)
+        assert isinstance(found, FixedRoutes)
+        assert isinstance(found.adaptivity, Adaptivity)
+        assert found.adaptivity.over == ("the best fixed set" if found.best_is_known else "an average set")
+        assert found.adaptivity.fixed_score == pytest.approx(
+            max(found.best_score, found.mean_score), abs=1e-6
+        )
+
+
 def test_too_few_rows_are_explained() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 12))
@@ -74,5 +101,4 @@ def test_too_few_rows_are_explained() -> None:
     available[:, 0] |= ~available.any(axis=1)
     problem = Problem(np.eye(12), np.ones(12), 4, 2)
     found = find_routes(np.where(available, x, 0.0), available, np.arange(300) % 2, problem)
-    assert isinstance(found, FixedRoutes)
-    assert found.scored_on == "restored"
+    assert found == "fewer than two sets of actions were measured in 50 rows of each class"

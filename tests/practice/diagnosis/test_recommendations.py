@@ -52,8 +52,8 @@ SUPPORT = Support(
 NO_HOLES = replace(HOLES, rate=0.0, missing={"a": 0.0, "b": 0.0})
 COMPLETE = replace(SUPPORT, complete=3800, complete_by_class={"no": 3000, "yes": 800})
 LABEL = LabelSign("a", {"no": 0.25, "yes": 0.75}, 1e-9)
-GAIN = Adaptivity(0.1, 0.04, 0.16, 0.9, 0.8, ("a",), (("b",), ("c", "d")), 900)
-ROUTES = FixedRoutes("restored", 900, 300, ("a", "b"), 0.8, 0.6, 0.5, 0.2, 0.1, 0.04, GAIN)
+GAIN = Adaptivity("the best fixed set", 0.1, 0.04, 0.16, 0.9, 0.8, ("a",), (("b",), ("c", "d")), 900)
+ROUTES = FixedRoutes(0.0, 900, 300, ("a", "b"), 0.8, 0.6, 0.5, 0.2, 0.1, 0.04, GAIN)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,40 @@ def test_a_fixed_set_is_advised_only_where_adapting_gains_little(
     (found,) = rules.on_routes(replace(ROUTES, adaptivity=adaptivity))
     assert found.title.startswith(title)
     assert words in found.text
+
+
+@pytest.mark.parametrize(
+    ("adaptivity", "best", "title", "words"),
+    [
+        (GAIN, 0.8, "Compare a policy", "too few rows have larger sets"),
+        (replace(GAIN, gain=0.0, low=-0.01, high=0.01), 0.8, "Compare a policy", "cannot show whether"),
+        (replace(GAIN, gain=0.0, low=-0.05, high=0.05), 0.98, "Try a fixed set", "leaves 0.02 to be gained"),
+        (GAIN, 0.98, "Compare a policy", "gains 0.10 (0.04 to 0.16) over the best fixed set that enough"),
+    ],
+)
+def test_parts_of_sets_tell_about_whole_ones_only_if_hardly_anything_is_left(
+    adaptivity: Adaptivity, best: float, title: str, words: str
+) -> None:
+    """Larger sets may need no adapting, or allow more of it."""
+    routes = replace(ROUTES, shortened=0.9, best_score=best, adaptivity=adaptivity)
+    (found,) = rules.on_routes(routes)
+    assert found.title.startswith(title)
+    assert words in found.text
+    assert "90% of the sets were cut to a part that enough rows have" in found.text
+
+
+def test_what_cannot_be_told_is_not_said() -> None:
+    """The chosen set is worse than an average one in the other rows."""
+    average = replace(GAIN, over="an average set", gain=0.0, low=-0.01, high=0.01)
+    routes = replace(ROUTES, best_score=0.58, sensitivity=-0.02, noise=0.02)
+    (found,) = rules.on_routes(replace(routes, adaptivity=average))
+    assert found.title == "Compare a policy with the best fixed set"
+    assert "hardly matters" not in found.text
+    assert "over an average set" in found.text
+    (found,) = rules.on_routes(replace(routes, adaptivity=replace(GAIN, over="an average set")))
+    assert "adapting gains 0.10 (0.04 to 0.16) over an average set" in found.text
+    cut = replace(ROUTES, shortened=0.9, sensitivity=0.01, noise=0.02)
+    assert "hardly matters" not in said(rules.on_routes(cut))
 
 
 def test_without_holes_or_routes_nothing_is_said_about_them() -> None:

@@ -28,14 +28,14 @@ def user_table(n: int = 300, rate: float = 0.3) -> UserTable:
 
 
 def test_the_findings_are_those_of_the_table_and_are_json() -> None:
-    table = user_table()
+    table = user_table(400)
     findings, _ = diagnose_table(table, budget=2)
     content = json.loads(json.dumps(findings.to_json(), allow_nan=False))
     holes = table.columns[["a", "b", EVIL, "colour"]].isna()
     assert content["support"]["complete"] == int((~holes.any(axis=1)).sum())
     assert content["holes"]["rate"] == pytest.approx(holes.to_numpy().mean())
     assert content["support"]["steps"]["typical"] == 2
-    assert content["table"]["classes"] == {"no": 150, EVIL: 150}
+    assert content["table"]["classes"] == {"no": 200, EVIL: 200}
     assert content["routes"]["routes"] == 6  # pairs of four
     two = [
         int((~holes[[one, other]].any(axis=1)).sum())

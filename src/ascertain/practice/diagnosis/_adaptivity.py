@@ -6,7 +6,7 @@ So their gain is not flattered by having been chosen. A policy that decides at e
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -21,8 +21,9 @@ _Z = 1.96  # 95% of a normal distribution
 
 @dataclass(frozen=True)
 class Adaptivity:
-    """The gain of a plan that adapts over the best fixed set, in balanced accuracy, with its 95% interval."""
+    """The gain of a plan that adapts over a fixed set, in balanced accuracy, with its 95% interval."""
 
+    over: Literal["the best fixed set", "an average set"]  # where the best set cannot be told
     gain: float
     low: float
     high: float
@@ -152,8 +153,13 @@ def find_adaptivity(
     routes: Bool[np.ndarray, "routes actions"],
     prices: Float[np.ndarray, " actions"],
     names: tuple[str, ...],
+    average: float,
 ) -> Adaptivity | str:
-    """Estimate what adapting gains, or say why that cannot be told."""
+    """Estimate what adapting gains, or say why that cannot be told.
+
+    The best set is at least as good as an average one, which scores `average`. So where the set that is
+    chosen turns out to be worse, plans are held against the average.
+    """
     half = rows.half
     rng = np.random.default_rng(0)
     found = []
@@ -170,17 +176,19 @@ def find_adaptivity(
         if _fewest(checked, routes, plan) < FEWEST_ROWS or not np.isfinite(scores[:, 0]).all():
             return f"fewer than {FEWEST_ROWS} rows of a class have what a plan that adapts would measure"
         found.append(scores)
-    (plan_score, fixed_score) = np.mean([each[:, 0] for each in found], axis=0)
+    plan_score, best_score = np.mean([each[:, 0] for each in found], axis=0)
     gains = np.mean([each[0] - each[1] for each in found], axis=0)
-    gain, error = float(gains[0]), float(np.nanstd(gains[1:]))
+    fixed_score = max(float(best_score), average)
+    gain, error = float(plan_score) - fixed_score, float(np.nanstd(gains[1:]))
     shown = PlanSearch.over(rows, routes, prices).plan()
     first, then = _describe(shown, rows, routes, names)
     return Adaptivity(
+        over="the best fixed set" if best_score > average else "an average set",
         gain=gain,
         low=gain - _Z * error,
         high=gain + _Z * error,
         plan_score=float(plan_score),
-        fixed_score=float(fixed_score),
+        fixed_score=fixed_score,
         first=first,
         then=then,
         checked_on=len(rows.y),

@@ -4,14 +4,13 @@ A quick look before anything is trained in earnest: a small predictor, and some 
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ascertain.evaluation._routes import sample_routes, weighted_overlap
 from ascertain.practice.diagnosis._adaptivity import Adaptivity, PlanSearch, find_adaptivity
-from ascertain.practice.diagnosis._route_proposals import propose_routes
+from ascertain.practice.diagnosis._route_proposals import propose_routes, shorten_routes
 from ascertain.practice.diagnosis._route_scores import Outcomes, ScoredRows, score_rows
 from ascertain.practice.diagnosis._support import as_masks
 from ascertain.problem import Problem
@@ -25,7 +24,7 @@ FEWEST_PER_CLASS = 20
 class FixedRoutes:
     """Route structure of a table: section 5.3 of the paper, on one split. Scores are balanced accuracies."""
 
-    scored_on: Literal["measured", "restored"]  # rows that have what is asked for, or whose holes were filled
+    shortened: float  # the share of sets within the budget of which a part is scored: too few rows have all
     rows: int
     routes: int
     best: tuple[str, ...]
@@ -36,6 +35,16 @@ class FixedRoutes:
     overlap: float | None  # None where no route gains anything
     noise: float  # about two standard errors of a score
     adaptivity: Adaptivity | str  # or why it cannot be told
+
+    @property
+    def whole(self) -> bool:
+        """Whether most of the sets that the budget pays for are scored as a whole."""
+        return self.shortened < 0.5
+
+    @property
+    def left(self) -> float:
+        """What is left to gain over the best set."""
+        return 1 - self.best_score
 
     @property
     def best_is_known(self) -> bool:
@@ -65,18 +74,21 @@ def find_routes(
     sampled = sample_routes(np.random.default_rng(0), prices, float(problem.budget), N_ROUTES)
     if len(sampled) < 2:
         return "only one set of actions is possible within the budget, so there is nothing to choose"
-    random = as_masks(sampled, problem.n_actions)
-    proposing, rows = score_rows(x, available, y, problem, random, instances)
-    proposed = propose_routes(proposing, problem, prices.first)
+    proposing, rows = score_rows(x, available, y, problem, instances)
+    random, times = shorten_routes(rows, sampled, N_ROUTES)
+    if len(random) < 2:
+        return f"fewer than two sets of actions were measured in {2 * rows.enough} rows of each class"
+    proposed = propose_routes(proposing, rows, problem, prices.first)
     routes = np.concatenate([random, proposed[~(proposed[:, None] == random).all(axis=2).any(axis=1)]])
-    names = problem.action_names or tuple(map(str, range(problem.n_actions)))
     scores = _check_routes(rows, routes, prices.first)
     outcomes = rows.outcomes(random)
     average = np.array([_balanced(outcomes, rows, route) for route in range(len(random))])
-    mean = float(np.nanmean(average))
-    overlap = weighted_overlap(random, np.nan_to_num(np.maximum(average - scores.nothing, 0.0)))
+    mean = float(np.average(average, weights=times))
+    overlap = weighted_overlap(random, np.maximum(average - scores.nothing, 0.0))
+    names = problem.action_names or tuple(map(str, range(problem.n_actions)))
+    too_few = rows.of_rarest_class(as_masks(sampled, problem.n_actions)) < rows.enough
     return FixedRoutes(
-        scored_on="restored" if rows.restored else "measured",
+        shortened=float(too_few.mean()),
         rows=len(rows.y),
         routes=len(routes),
         best=tuple(names[action] for action in np.flatnonzero(routes[scores.best])),
@@ -86,7 +98,7 @@ def find_routes(
         sensitivity=scores.checked - mean,
         overlap=None if np.isnan(overlap) else overlap,
         noise=scores.noise,
-        adaptivity=find_adaptivity(rows, routes, prices.first, names),
+        adaptivity=find_adaptivity(rows, routes, prices.first, names, mean),
     )
 
 

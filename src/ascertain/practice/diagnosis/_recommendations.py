@@ -22,6 +22,7 @@ _MOST_NAMES = 5
 _MOST_NOISE = 0.05  # with which a small difference can be called small
 _LITTLE_SENSITIVITY = 0.02  # of balanced accuracy between the best fixed route and an average one
 _LITTLE_GAIN = 0.02  # of balanced accuracy: less is not worth adapting for
+_LITTLE_LEFT = 0.04  # of balanced accuracy, up to 1: a fixed set that leaves no more is nearly always right
 
 Kind = Literal["do", "care", "limit"]
 Treatment = Literal["complete", "complete rows", "restricted", "restored"]
@@ -252,50 +253,74 @@ def on_routes(routes: FixedRoutes | str) -> Iterator[Recommendation]:
     """Whether it matters what is bought, and whether results should decide about it."""
     if isinstance(routes, str):
         return
-    rows = "rows that have what is asked for" if routes.scored_on == "measured" else "rows with filled holes"
-    best = joined([repr(name) for name in routes.best[:8]])
-    others = f"an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}."
-    scores = (
-        f"The best of {routes.routes:,} fixed sets within the budget, {best}, has a balanced accuracy of "
-        f"{routes.best_score:.2f}, {others}"
-    )
-    if not routes.best_is_known:
-        scores = (
-            f"Which of {routes.routes:,} fixed sets within the budget is the best cannot be told from these "
-            f"rows: what half of them prefer has a balanced accuracy of {routes.best_score:.2f} in the "
-            f"others, {others}"
-        )
-    noise = f"A quick predictor, {routes.rows:,} {rows}: take differences below {routes.noise:.2f} for noise."
-    found = routes.adaptivity
+    title, text = _on_adapting(routes, routes.adaptivity)
+    parts = [_scores_text(routes), _sensitivity_text(routes), text, _noise_text(routes)]
+    yield Recommendation("do", title, " ".join(part for part in parts if part))
+
+
+def _on_adapting(routes: FixedRoutes, found: Adaptivity | str) -> tuple[str, str]:
+    """Whether results should decide what comes next: the title of the advice, and its reasons."""
+    compare = "Compare a policy with the best fixed set"
     if isinstance(found, str):
-        title = "Compare a policy with the best fixed set"
-        text = f"Whether results should decide what comes next cannot be told here: {found}."
-    elif found.low > 0:
-        title = "Let results decide what comes next"
-        text = (
-            f"{_plan_text(found)} has {found.plan_score:.2f}: adapting gains {_gain_text(found)} over the "
-            "best fixed set, and more if a policy decides at every step. Train the planner."
+        return compare, f"Whether results should decide what comes next cannot be told here: {found}."
+    pays = found.low > 0
+    if pays and routes.whole:
+        return "Let results decide what comes next", (
+            f"{_plan_text(found)} has {found.plan_score:.2f}: adapting gains {_gain_text(found)} over "
+            f"{found.over}, and more if a policy decides at every step. Train the planner."
         )
-    elif found.high < _LITTLE_GAIN:
-        title = "Try a fixed set of actions first"
-        text = (
-            f"Letting a result decide what comes next gains {_gain_text(found)}: the same set for everybody "
-            "may be enough. Take it as the yardstick for any policy."
-        )
-    else:
-        title = "Compare a policy with the best fixed set"
-        text = (
-            f"Letting a result decide what comes next gains {_gain_text(found)}: these rows do not show "
-            "whether adapting pays. `ascertain fit` compares the planner with a fixed panel."
-        )
-    yield Recommendation("do", title, f"{scores} {_sensitivity_text(routes)}{text} {noise}")
+    fixed = "Try a fixed set of actions first"
+    enough = "the same set for everybody may be enough. Take it as the yardstick for any policy."
+    if routes.best_is_known and routes.whole and found.high < _LITTLE_GAIN:
+        return fixed, f"Letting a result decide what comes next gains {_gain_text(found)}: {enough}"
+    if routes.best_is_known and not pays and routes.left < _LITTLE_LEFT:
+        return fixed, f"That leaves {routes.left:.2f} to be gained by adapting, at the most: {enough}"
+    unclear = "these rows do not show whether adapting pays."
+    if not routes.whole:
+        unclear = "too few rows have larger sets, so they cannot show whether adapting pays with those."
+    return compare, (
+        f"Letting a result decide what comes next gains {_gain_text(found)} over {found.over} that enough "
+        f"rows have: {unclear} `ascertain fit` compares the planner with a fixed panel."
+    )
+
+
+def _scores_text(routes: FixedRoutes) -> str:
+    """What sets achieve."""
+    others = f"an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}."
+    sets = f"{routes.routes:,} fixed sets within the budget"
+    if routes.best_is_known:
+        best = joined([repr(name) for name in routes.best[:8]])
+        return f"The best of {sets}, {best}, has a balanced accuracy of {routes.best_score:.2f}, {others}"
+    return (
+        f"Which of {sets} is the best cannot be told from these rows: what half of them prefer has a "
+        f"balanced accuracy of {routes.best_score:.2f} in the others, {others}"
+    )
 
 
 def _sensitivity_text(routes: FixedRoutes) -> str:
     """Whether sets differ, where that can be said."""
-    if routes.sensitivity < _LITTLE_SENSITIVITY and routes.noise <= _MOST_NOISE:
-        return "It hardly matters which set is bought. "
-    return "It matters which set is bought. " if routes.sensitivity > routes.noise else ""
+    if routes.sensitivity > max(routes.noise, _LITTLE_SENSITIVITY):
+        return "It matters which set is bought."
+    tellable = routes.best_is_known and routes.whole and routes.noise <= _MOST_NOISE
+    return (
+        "It hardly matters which set is bought."
+        if tellable and routes.sensitivity < _LITTLE_SENSITIVITY
+        else ""
+    )
+
+
+def _noise_text(routes: FixedRoutes) -> str:
+    """How far the scores can be trusted."""
+    text = (
+        f"A quick predictor, {routes.rows:,} rows, those that have a set: take differences below "
+        f"{routes.noise:.2f} for noise."
+    )
+    if routes.shortened:
+        text += (
+            f" Too few rows have all that the budget pays for: {percent_text(routes.shortened)} of the sets "
+            "were cut to a part that enough rows have."
+        )
+    return text
 
 
 def _plan_text(found: Adaptivity) -> str:

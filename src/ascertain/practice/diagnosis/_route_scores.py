@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from sklearn.impute import KNNImputer
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
@@ -19,7 +18,6 @@ from ascertain.problem import Problem
 FEWEST_ROWS = 30  # of each class that have a route, so that its score can be told
 _MOST_ROWS = 6000  # that routes are scored on
 _MOST_TRAINED = 2000  # of the rows that were trained on
-_MOST_DONORS = 2000
 _ROUNDS, _BATCHES, _BATCH = 20, 50, 128  # of training the network
 _MOST_HIDDEN = 0.9  # features are hidden with a probability of up to this, as for the paper's predictor
 _MOST_DEVIATIONS = 5.0  # larger values are clipped, so that an outlier does not upset the network
@@ -43,7 +41,6 @@ class ScoredRows:
     available: Bool[np.ndarray, "rows features"]
     y: Int[np.ndarray, " rows"]
     reveals: Bool[np.ndarray, "actions features"]
-    restored: bool  # whether holes were filled, since hardly any row has a whole route
     half: Bool[np.ndarray, " rows"]  # one half of the rows, to choose on or to check with
     instance: Int[np.ndarray, " rows"]  # rows with the same number belong together
 
@@ -55,7 +52,6 @@ class ScoredRows:
             self.available[rows],
             self.y[rows],
             self.reveals,
-            self.restored,
             self.half[rows],
             self.instance[rows],
         )
@@ -83,6 +79,20 @@ class ScoredRows:
             right[has] = probability.argmax(axis=1) == self.y[row]
         return Outcomes(has, utility, right)
 
+    def of_rarest_class(self, routes: Bool[np.ndarray, "routes actions"]) -> Int[np.ndarray, " routes"]:
+        """The number of rows that have each route, in the class that has fewest of them."""
+        has = ~(routes @ ~self.readable.T)
+        return np.min([has[:, self.y == label].sum(axis=1) for label in range(self.n_classes)], axis=0)
+
+    @property
+    def enough(self) -> int:
+        """How many rows of each class must have a route: half of them choose, the other half checks.
+
+        Of a small class, a third of its rows is enough.
+        """
+        rarest = np.bincount(self.y, minlength=self.n_classes).min()
+        return int(min(2 * FEWEST_ROWS, np.ceil(rarest / 3)))
+
     def _observed(self, routes: Bool[np.ndarray, "routes actions"]) -> Bool[np.ndarray, "routes features"]:
         return (routes @ self.reveals) | ~self.reveals.any(axis=0)
 
@@ -92,20 +102,16 @@ def score_rows(
     available: Bool[np.ndarray, "rows features"],
     y: Int[np.ndarray, " rows"],
     problem: Problem,
-    routes: Bool[np.ndarray, "routes actions"],
     instances: Int[np.ndarray, " rows"] | None = None,
 ) -> tuple[ScoredRows, ScoredRows]:
     """Fit the predictor to half of the rows, with their holes; return some of these, and others to score on.
 
-    Routes are scored on the rows that have them. Where most routes lack such rows, holes are filled from the
-    row that is nearest in what was measured. The label is not used for that, so that it cannot leak into what
-    is scored. Rows with the same number in `instances` are on the same side.
+    Rows with the same number in `instances` are on the same side.
     """
     x = np.clip(x, -_MOST_DEVIATIONS, _MOST_DEVIATIONS)
     train, others = _halves(y, instances)
     network = _fit(x[train], available[train], y[train])
     reveals = np.asarray(problem.reveals)
-    trained_on, rows = _sample_classes(train, y, _MOST_TRAINED), _sample_classes(others, y, _MOST_ROWS)
     number = np.arange(len(y)) if instances is None else instances
     trained, scored = (
         ScoredRows(
@@ -114,23 +120,12 @@ def score_rows(
             available[some],
             y[some],
             reveals,
-            False,
             _one_half(some, y, instances),
             number[some],
         )
-        for some in (trained_on, rows)
+        for some in (_sample_classes(train, y, _MOST_TRAINED), _sample_classes(others, y, _MOST_ROWS))
     )
-    has = ~(routes @ ~scored.readable.T)
-    rarest = np.min([has[:, scored.y == label].sum(axis=1) for label in np.unique(y)], axis=0)
-    if np.median(rarest) >= 2 * FEWEST_ROWS:  # half of the rows choose, the other half checks
-        return trained, scored
-    holes = np.where(available, x, np.nan)
-    # One neighbour, as the mean of several would vary too little.
-    imputer = KNNImputer(n_neighbors=1, keep_empty_features=True).fit(holes[train[:_MOST_DONORS]])
-    rows = rows[: _MOST_DONORS // 2 * problem.n_classes]
-    filled = imputer.transform(holes[rows])
-    everything, half = np.ones_like(available[rows]), _one_half(rows, y, instances)
-    return trained, ScoredRows(network, filled, everything, y[rows], reveals, True, half, number[rows])
+    return trained, scored
 
 
 def _halves(

@@ -1,7 +1,7 @@
 """The findings as labelled facts and sentences, for the page and for the terminal."""
 
 from ascertain.missingness._label_signs import LEVEL
-from ascertain.practice._formatting import expected_text, names_text, p_text
+from ascertain.practice._formatting import expected_text, names_text, p_text, percent_text
 from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
@@ -129,11 +129,13 @@ def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
         NOTHING if routes.overlap is None else f"{routes.overlap:.3f} between sets, weighted by their gain"
     )
     scored = (
-        "those that have a set score it"
-        if routes.scored_on == "measured"
-        else "holes were filled from the nearest other row, without looking at the label; this understates "
-        "actions that are rarely measured, and what adapting gains"
+        f"{routes.rows:,} rows, half to choose and half to check, both ways; those that have a set score it"
     )
+    if routes.shortened:
+        scored += (
+            f". Too few have all that the budget pays for: {percent_text(routes.shortened)} of the sets were "
+            "cut to a part that enough rows have"
+        )
     best = f"{joined(list(routes.best))}: balanced accuracy {routes.best_score:.3f}"
     gains = f"; the best gains {routes.sensitivity:+.3f} (route sensitivity)"
     if not routes.best_is_known:
@@ -143,19 +145,19 @@ def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
         Fact("Best fixed set", best),
         Fact("Average set", f"{routes.mean_score:.3f} over random sets{gains}"),
         Fact("No acquisition", f"{routes.no_acquisition:.3f}"),
-        Fact("Adapting", _adaptivity_text(routes.adaptivity)),
+        Fact("Adapting", _adaptivity_text(routes, routes.adaptivity)),
         Fact("Overlap", overlap),
-        Fact("Scored on", f"{routes.rows:,} rows, half to choose and half to check, both ways; {scored}"),
+        Fact("Scored on", scored),
     ]
 
 
-def _adaptivity_text(found: Adaptivity | str) -> str:
+def _adaptivity_text(routes: FixedRoutes, found: Adaptivity | str) -> str:
     if isinstance(found, str):
         return f"cannot be told: {found}"
-    return (
-        f"{found.gain:+.3f} ({found.low:.3f} to {found.high:.3f}) over the best fixed set, by plans that "
-        "decide once or twice; a policy may gain more"
-    )
+    gain = f"{found.gain:+.3f} ({found.low:.3f} to {found.high:.3f}) over {found.over}"
+    if not routes.whole:
+        return f"{gain} that enough rows have; with larger sets it may be different"
+    return f"{gain}, by plans that decide once or twice; a policy may gain more"
 
 
 RESTORER_HEADINGS = ("Restorer", "Score", "Difference", "Standard error", "Seconds")
