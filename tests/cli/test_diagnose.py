@@ -54,7 +54,8 @@ def test_it_prints_a_summary_and_writes_a_page(
     assert "3 that can be bought" in words
     assert "[b]lood" in words  # not taken for markup
     assert "Advice" in words
-    assert "These cost more than the budget: 'scan'" in words
+    assert "These cost more than the budget: 'scan' (10)." in words
+    assert "set-up" not in words
     assert "Which restorer suits this table: add --restorers all" in words
     page = patients.with_name("patients-diagnosis.html")
     assert str(page) in shown.replace("\n", "")
@@ -74,6 +75,26 @@ def test_json_is_all_that_is_printed(
     assert content["table"]["unlabelled"] == 1
     assert {each["kind"] for each in content["advice"]} == {"do", "care", "limit"}
     assert out.is_file()
+
+
+def test_set_ups_are_shown_with_prices(
+    patients: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = patients.with_name("prices.csv")
+    prices.write_text("name,cost,setup,setup cost\necg,2,,\nscan,1,[room],5\n[b]lood,1,,\n")
+    options = [str(patients), "--target", "sick", "--costs", str(prices), "--budget", "4", "--known", "age"]
+    assert run(monkeypatch, "diagnose", *options) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "cost set-up, once" in words
+    assert "% 1 5 for '[room]'" in words
+    assert "These cost more than the budget: 'scan' (1 and 5 for '[room]')." in words
+    page = patients.with_name("patients-diagnosis.html").read_text()
+    assert "Set-up, once" in page
+    assert "5 for &#39;[room]&#39;" in page
+    assert run(monkeypatch, "diagnose", *options, "--json") == 0
+    columns = {each["name"]: each for each in json.loads(capsys.readouterr().out)["table"]["columns"]}
+    assert (columns["scan"]["cost"], columns["scan"]["setups"]) == (1, {"[room]": 5})
+    assert columns["ecg"]["setups"] == {}
 
 
 def test_restorers_are_scored_if_asked_for(

@@ -170,11 +170,14 @@ def _print_section(title: str, facts: "list[Fact]") -> None:
 
 def _print_actions(findings: "Findings") -> None:
     """Print the actions that are missing most often."""
-    costs = {column.action: column.cost for column in findings.table.columns}
+    columns = {column.action: column for column in findings.table.columns}
     missing = sorted(findings.holes.missing.items(), key=lambda item: -item[1])
-    printed = Table("  action", "missing", "cost", box=None, padding=(0, 2, 0, 0))
+    setups = ("set-up, once",) if findings.table.has_setups else ()
+    printed = Table("  action", "missing", "cost", *setups, box=None, padding=(0, 2, 0, 0))
     for name, share in missing[:_MOST_ACTIONS]:
-        printed.add_row(f"  {escape(name)}", f"{share:.1%}", f"{costs[name]:g}")
+        column = columns[name]
+        texts = [f"{column.cost:g}", *(column.setups_text for _ in setups)]
+        printed.add_row(f"  {escape(name)}", f"{share:.1%}", *map(escape, texts))
     console.print(printed)
     if len(missing) > _MOST_ACTIONS:
         console.print(f"  … and {len(missing) - _MOST_ACTIONS} more that are missing less often", style="dim")

@@ -11,10 +11,12 @@ from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import Holes, Little, ValueSign
-from ascertain.practice.diagnosis._profile import TableProfile
+from ascertain.practice.diagnosis._profile import ColumnProfile, TableProfile
 from ascertain.practice.diagnosis._recommendations import Recommendation, choose_treatment, recommend
 from ascertain.practice.diagnosis._support import Spread, Steps, Support
 
+COLUMN = ColumnProfile("b", "number", 0.5, 9, "b", 2.0, known=False, remark="", setups={"blood draw": 5.0})
+TABLE = TableProfile("mine.csv", "sick", 4000, 0, 0, {"no": 500, "yes": 500}, (COLUMN,), ())
 PLENTY = Spread(900, 1000, 1100)
 
 HOLES = Holes(
@@ -130,17 +132,17 @@ def test_the_state_follows_from_complete_rows(support: Support, words: str) -> N
             replace(SUPPORT, unaffordable=("b",), complete_affordable=70),
             HOLES,
             500,
-            "Without them 70 of 4,000 rows are complete, instead of 4",
+            "'b' (2 and 5 for 'blood draw'). Without them 70 of 4,000 rows are complete, instead of 4",
         ),
     ],
 )
 def test_too_few_rows_are_counted(support: Support, holes: Holes, yes: int, words: str) -> None:
-    (found,) = rules.on_rows(support, holes, {"no": 500, "yes": yes})
+    (found,) = rules.on_rows(support, holes, replace(TABLE, classes={"no": 500, "yes": yes}))
     assert words in found.text
 
 
 def test_enough_rows_are_not_mentioned() -> None:
-    assert list(rules.on_rows(SUPPORT, HOLES, {"no": 25, "yes": 25})) == []
+    assert list(rules.on_rows(SUPPORT, HOLES, replace(TABLE, classes={"no": 25, "yes": 25}))) == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_a_fixed_set_is_advised_only_where_adapting_gains_little(
 @pytest.mark.parametrize(
     ("adaptivity", "best", "title", "words"),
     [
-        (GAIN, 0.8, "Compare a policy", "too few rows have larger sets"),
+        (GAIN, 0.8, "Compare a policy", "Too few rows have larger sets"),
         (replace(GAIN, gain=0.0, low=-0.01, high=0.01), 0.8, "Compare a policy", "cannot show whether"),
         (replace(GAIN, gain=0.0, low=-0.05, high=0.05), 0.98, "Try a fixed set", "leaves 0.02 to be gained"),
         (GAIN, 0.98, "Compare a policy", "gains 0.10 (0.04 to 0.16) over the best fixed set that enough"),
@@ -242,8 +244,7 @@ def test_without_holes_or_routes_nothing_is_said_about_them() -> None:
 
 
 def findings(holes: Holes) -> Findings:
-    table = TableProfile("mine.csv", "sick", 4000, 0, 0, {"no": 3000, "yes": 1000}, (), ())
-    return Findings(table, holes, SUPPORT, ROUTES)
+    return Findings(replace(TABLE, classes={"no": 3000, "yes": 1000}), holes, SUPPORT, ROUTES)
 
 
 def test_what_to_do_comes_first_and_limits_last() -> None:

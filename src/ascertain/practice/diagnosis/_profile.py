@@ -1,7 +1,7 @@
 """What a table contains: its classes, its columns, and which of them look suspicious."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from ascertain._core.frames import listed, value_name
-from ascertain.tables._encoding import Encoding
+from ascertain.tables._encoding import Action, Encoding
 from ascertain.tables._reading import UserTable
 
 FEWEST_PER_CLASS = 5  # below, a class cannot be split into rows to learn from and rows to check with
@@ -32,9 +32,20 @@ class ColumnProfile:
     missing: float
     distinct: int
     action: str | None  # the panel it is bought with, or itself; None where it is known, or set aside
-    cost: float | None  # of that action
+    cost: float | None  # of that action, without set-ups
     known: bool
     remark: str  # why it is set aside, or else what is odd about it
+    setups: Mapping[str, float] = field(default_factory=dict)  # that the action pays for if it is the first
+
+    @property
+    def setups_text(self) -> str:
+        """The set-ups with their prices."""
+        return " and ".join(f"{cost:g} for {name!r}" for name, cost in self.setups.items())
+
+    @property
+    def price_text(self) -> str:
+        """What the action costs as the first one."""
+        return f"{self.cost:g}{f' and {self.setups_text}' if self.setups else ''}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,11 @@ class TableProfile:
     instances: int | None = None  # how many it has
     weighted_by: str | None = None  # the column that says how much each row counts
     effective_rows: float | None = None  # as many of the same weight would tell as much (Kish, 1965)
+
+    @property
+    def has_setups(self) -> bool:
+        """Whether any action needs a set-up."""
+        return any(column.setups for column in self.columns)
 
 
 def profile(
@@ -79,6 +95,7 @@ def profile(
             cost=actions[name].price if name in actions else None,
             known=name in encoding.known,
             remark=remarks.get(name, ""),
+            setups=_setups(encoding, actions[name]) if name in actions else {},
         )
         for name, column in ((str(name), column) for name, column in table.columns.items())
     )
@@ -102,6 +119,11 @@ def profile(
         if table.weights is None
         else float(table.weights.sum() ** 2 / np.square(table.weights).sum()),
     )
+
+
+def _setups(encoding: Encoding, action: Action) -> dict[str, float]:
+    """The set-ups that an action needs, with their prices."""
+    return {each.name: each.cost for each in encoding.setups if {*each.columns} & {*action.columns}}
 
 
 def _warnings(

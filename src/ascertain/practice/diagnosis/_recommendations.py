@@ -10,7 +10,7 @@ from ascertain.practice.diagnosis._adaptivity import Adaptivity
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import Holes
-from ascertain.practice.diagnosis._profile import FEWEST_PER_CLASS
+from ascertain.practice.diagnosis._profile import FEWEST_PER_CLASS, TableProfile
 from ascertain.practice.diagnosis._support import Support
 from ascertain.reporting._text import counted, joined
 
@@ -43,7 +43,7 @@ def recommend(findings: Findings) -> list[Recommendation]:
     found = [
         on_treatment(support, holes),
         *on_training(support, holes),
-        *on_rows(support, holes, findings.table.classes),
+        *on_rows(support, holes, findings.table),
         *on_missingness(holes),
         *on_routes(findings.routes),
     ]
@@ -138,17 +138,18 @@ def on_training(support: Support, holes: Holes) -> Iterator[Recommendation]:
         yield Recommendation("care", "Do not keep complete rows only", text)
 
 
-def on_rows(support: Support, holes: Holes, classes: dict[str, int]) -> Iterator[Recommendation]:
+def on_rows(support: Support, holes: Holes, table: TableProfile) -> Iterator[Recommendation]:
     """Actions, classes, paths and pairs of actions with too few rows."""
     if support.unaffordable:
-        named = _first_of([repr(name) for name in support.unaffordable])
+        prices = {column.action: column.price_text for column in table.columns if column.action}
+        named = _first_of([f"{name!r} ({prices[name]})" for name in support.unaffordable])
         yield Recommendation(
             "do",
             "Leave out what the budget can never buy",
             f"These cost more than the budget: {named}. Without them {support.complete_affordable:,} of "
             f"{support.rows:,} rows are complete, instead of {support.complete:,}.",
         )
-    few = {name: count for name, count in classes.items() if count < SCARCE}
+    few = {name: count for name, count in table.classes.items() if count < SCARCE}
     if few:
         tiny = min(few.values()) < FEWEST_PER_CLASS
         what = (
@@ -275,13 +276,14 @@ def _on_adapting(routes: FixedRoutes, found: Adaptivity | str) -> tuple[str, str
         return fixed, f"Letting a result decide what comes next gains {_gain_text(found)}: {enough}"
     if routes.best_is_known and not pays and routes.left < _LITTLE_LEFT:
         return fixed, f"That leaves {routes.left:.2f} to be gained by adapting, at the most: {enough}"
-    unclear = "these rows do not show whether adapting pays."
+    gain = f"Letting a result decide what comes next gains {_gain_text(found)} over {found.over}"
+    unclear = ": these rows do not show whether adapting pays."
     if not routes.whole:
-        unclear = "too few rows have larger sets, so they cannot show whether adapting pays with those."
-    return compare, (
-        f"Letting a result decide what comes next gains {_gain_text(found)} over {found.over} that enough "
-        f"rows have: {unclear} `ascertain fit` compares the planner with a fixed panel."
-    )
+        unclear = (
+            " that enough rows have. Too few rows have larger sets, so they cannot show whether adapting "
+            "pays with those."
+        )
+    return compare, f"{gain}{unclear} `ascertain fit` compares the planner with a fixed panel."
 
 
 def _scores_text(routes: FixedRoutes) -> str:

@@ -57,6 +57,7 @@ def render(findings: Findings, drawing: Diagnosis) -> str:
 
 
 def _columns_table(findings: Findings) -> HtmlTable | None:
+    setups = ("Set-up, once",) if findings.table.has_setups else ()
     rows = [
         [
             Cell(column.name),
@@ -65,11 +66,13 @@ def _columns_table(findings: Findings) -> HtmlTable | None:
             count_cell(column.distinct),
             Cell(_bought_as(column)),
             Cell(NOTHING) if column.cost is None else number_cell(f"{column.cost:g}"),
+            *(Cell(column.setups_text or NOTHING) for _ in setups),
             Cell(column.remark or NOTHING, tone="words" if column.remark else ""),
         ]
         for column in findings.table.columns
     ]
-    return html_table(("Column", "Type", "Missing", "Distinct", "Bought as", "Cost", "Remark"), rows)
+    headers = ("Column", "Type", "Missing", "Distinct", "Bought as", "Cost", *setups, "Remark")
+    return html_table(headers, rows)
 
 
 def _bought_as(column: ColumnProfile) -> str:
