@@ -289,11 +289,11 @@ def _write(report: "FitReport", out: Path) -> None:
 
 
 def _print_report(report: "FitReport", out: Path) -> None:
-    from ascertain.practice.comparison._summary import choice_sentences
+    from ascertain.practice.comparison._report import result_sentences
 
     _print_leaderboard(report.board)
     _print_treatments(report.board)
-    for sentence in choice_sentences(report.data, report.board):
+    for sentence in result_sentences(report):
         console.print(Padding(escape(sentence), (0, 0, 1, 0)))
     for each in report.subgroups:
         print_subgroups(each)

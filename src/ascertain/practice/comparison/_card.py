@@ -15,9 +15,10 @@ from ascertain.practice.comparison._report import (
     model_facts,
     price_table,
     provenance_facts,
+    result_sentences,
     subgroup_table,
 )
-from ascertain.practice.comparison._summary import USE, choice_sentences, costs_estimate, subgroups_estimate
+from ascertain.practice.comparison._summary import USE, costs_estimate, subgroups_estimate
 from ascertain.reporting._markdown import markdown_facts, markdown_list, markdown_table, markdown_text
 from ascertain.reporting._tables import Cell, Fact, HtmlTable
 from ascertain.reporting._text import counted
@@ -36,7 +37,7 @@ def render_card(report: FitReport) -> str:
     title = f"# Model card: what to measure next for {markdown_text(repr(data.table.target))}"
     parts = [title, _purpose(report)]
     parts += ["## What it is for, and what not", markdown_list(USE)]
-    parts += ["## Results", *map(markdown_text, choice_sentences(data, board)), _scores(report)]
+    parts += ["## Results", *map(markdown_text, result_sentences(report)), _scores(report)]
     if habits := habit_sentences(data.signs):
         parts += ["### Who was measured", *map(markdown_text, habits)]
     for each in report.subgroups:

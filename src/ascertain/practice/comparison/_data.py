@@ -5,8 +5,7 @@ from typing import Any
 
 from ascertain.estimator._habits import habit_sentences
 from ascertain.practice.comparison._leaderboard import FittedCandidate, Leaderboard
-from ascertain.practice.comparison._report import FitReport
-from ascertain.practice.comparison._summary import choice_sentences
+from ascertain.practice.comparison._report import FitReport, result_sentences
 
 
 def fit_data(report: FitReport) -> dict[str, Any]:
@@ -23,9 +22,10 @@ def fit_data(report: FitReport) -> dict[str, Any]:
         "ranked_by": board.ranked_by,
         "policies": [_policy(board, each) for each in board.candidates],
         "subgroups": [record for each in report.subgroups for record in each.to_json()],
+        "calibration": _calibration(report),
         "set_aside": dict(data.aside),
         "habits": habit_sentences(data.signs),
-        "sentences": choice_sentences(data, board),
+        "sentences": result_sentences(report),
     }
 
 
@@ -46,6 +46,13 @@ def _policy(board: Leaderboard, fitted: FittedCandidate) -> dict[str, Any]:
             for record in fitted.test_scores.to_dict("records")
         ],
     }
+
+
+def _calibration(report: FitReport) -> dict[str, Any]:
+    found = report.calibration
+    numbers = {name: _plain(getattr(found.error, name)) for name in ("estimate", "low", "high")}
+    shares = {"confidence": found.confidence, "right": found.right}
+    return numbers | shares | {"estimator": report.followed.estimator, "off": found.off}
 
 
 def _plain(value: Any) -> Any:

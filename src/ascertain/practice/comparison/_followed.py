@@ -11,6 +11,7 @@ from ascertain.estimator._habits import Habits
 from ascertain.evaluation._as_they_are import predictions_as_they_are
 from ascertain.evaluation._incomplete import Estimation
 from ascertain.evaluation._intervals import WeightedPredictions
+from ascertain.practice.comparison._scoring import Estimator
 from ascertain.problem import Table
 
 
@@ -20,6 +21,11 @@ class FollowedRows:
 
     sample: WeightedPredictions
     as_they_are: bool  # the policy chose among what a row has, as too few rows have what it asks for
+
+    @property
+    def estimator(self) -> Estimator:
+        """By which scores of these predictions are estimated."""
+        return "restricted" if self.as_they_are else "ipw"
 
     @property
     def caption(self) -> str:

@@ -12,8 +12,12 @@ from matplotlib.figure import Figure
 from ascertain import methods
 from ascertain._core.version import __version__
 from ascertain.estimator._habits import habit_sentences
-from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.practice._formatting import html_table, names_text, number_cell, share_cell
+from ascertain.practice.comparison._calibration import (
+    Calibration,
+    calibration_sentences,
+    measure_calibration,
+)
 from ascertain.practice.comparison._decisions import draw_decision_curves
 from ascertain.practice.comparison._figures import draw_budget_curves, draw_calibration
 from ascertain.practice.comparison._followed import FollowedRows, follow
@@ -61,6 +65,7 @@ class FitReport:
     episodes: SimulatedEpisodes  # of the best policy
     tree: PolicyTree  # its first steps
     followed: FollowedRows  # what it predicts on test rows
+    calibration: Calibration  # whether that can be believed
     subgroups: tuple[Subgroups, ...] = ()  # of the test rows
 
 
@@ -83,7 +88,18 @@ def report_fit(data: HeldOut, board: Leaderboard, file_hash: str, by: Sequence[s
     tree = describe_policy(episodes, data.encoding)
     weights = data.weights_of(data.tested)
     followed = follow(advisor, data.test, data.habits, weights=weights, seed=board.seed)
-    return FitReport(data, board, file_hash, episodes, tree, followed, tuple(subgroups))
+    error = board.best.score(board.budgets[-1], followed.estimator, "ece")
+    calibration = measure_calibration(followed.sample, error, seed=board.seed)
+    return FitReport(data, board, file_hash, episodes, tree, followed, calibration, tuple(subgroups))
+
+
+def result_sentences(report: FitReport) -> list[str]:
+    """What was chosen, what it reaches, and a warning where its probabilities are off."""
+    return [*choice_sentences(report.data, report.board), *_calibration_sentences(report)]
+
+
+def _calibration_sentences(report: FitReport) -> list[str]:
+    return calibration_sentences(report.calibration, stop_early=report.board.stop_early)
 
 
 def render(report: FitReport) -> str:
@@ -95,7 +111,7 @@ def render(report: FitReport) -> str:
         subtitle="Which policy was chosen, how well it does, what it does first, and how far to trust it",
         title=f"What to measure next for {data.table.target!r}, learned from {data.table.name}",
         best=board.best.name,
-        sentences=choice_sentences(data, board),
+        sentences=result_sentences(report),
         leaderboard=leaderboard_table(board),
         treatments=_treatments(board),
         costs_estimate=costs_estimate(board),
@@ -110,7 +126,8 @@ def render(report: FitReport) -> str:
             "Calibration", lambda: draw_calibration(sample, data.table.classes), "calibration"
         ),
         calibrated_rows=report.followed.caption,
-        calibration_facts=_calibration_facts(sample),
+        calibration_facts=_calibration_facts(report),
+        calibration_sentences=_calibration_sentences(report),
         decisions=_decision_curves(report),
         decision_costs=decision_cost_table(data),
         decides=DECIDES,
@@ -212,10 +229,15 @@ def _treatments(board: Leaderboard) -> HtmlTable | None:
     return to_table(found[["policy", *found.columns.drop("policy")]])
 
 
-def _calibration_facts(sample: WeightedPredictions) -> list[Fact]:
-    scores = sample.scores()
-    names = {"auroc": "AUROC", "log_loss": "Log loss", "brier": "Brier score", "ece": "Calibration error"}
-    return [Fact(name, number_text(scores[metric])) for metric, name in names.items()]
+def _calibration_facts(report: FitReport) -> list[Fact]:
+    """Scores of the predictions in the figure; their AUROC would be another estimate than the headline's."""
+    scores, error = report.followed.sample.scores(), report.calibration.error
+    shown = score_text(error) if error.exists else number_text(scores["ece"])
+    return [
+        Fact("Log loss", number_text(scores["log_loss"])),
+        Fact("Brier score", number_text(scores["brier"])),
+        Fact("Calibration error", shown),
+    ]
 
 
 def price_table(data: HeldOut) -> HtmlTable | None:
