@@ -1,20 +1,24 @@
 """Sets of actions that are ordered at once: against brute force, and where the best set is known."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pandas as pd
 import pytest
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain import AcquisitionClassifier, InputError
 from ascertain.estimator import _sets
 from ascertain.estimator._advisor import Advisor, draw_completions, nearest_values
-from ascertain.estimator._sets import DRAWS, best_sets
+from ascertain.estimator._sets import DRAWS, BestSets, best_sets
+from ascertain.practice._recommend import recommend_rows, stop_text
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Table
 from tests.estimator_cases import patients, quick
@@ -87,7 +91,8 @@ def brute_force(
             shown = known | reveals[list(actions)].any(axis=0)
             cells = jnp.where(shown[None], jnp.asarray(values, jnp.float32), 0.0)
             predicted = np.asarray(advisor.predictor(cells, jnp.broadcast_to(shown, cells.shape)))
-            found[actions] = float(((1 + (predicted**2).sum(axis=1)) / 2).mean())
+            now = np.asarray(advisor.predictor(*given))[0]
+            found[actions] = float((1 + (now**2).sum()) / 2 + predicted.var(axis=0).sum() / 2)
     return found
 
 
@@ -96,17 +101,15 @@ def test_the_value_is_that_of_the_set_and_near_the_best_of_all_sets() -> None:
     advisor = fitted().advisor_
     x, available = advisor.encoding.transform(patients(12, seed=5, missing=0.7)[0], unseen="missing")
     found = best_sets(advisor, x, available, None, np.zeros((12, 4), bool), 2)
-    shares = []
     for row in range(12):
         sets = brute_force(advisor, x[row], available[row], 2)
         chosen = tuple(sorted(each for each in found.actions[row].tolist() if each >= 0))
         assert found.value[row] == pytest.approx(sets[chosen], abs=1e-5)
         assert found.cost[row] == pytest.approx(np.asarray(advisor.problem.costs)[list(chosen)].sum())
         gained, possible = (each - sets[()] for each in (sets[chosen], max(sets.values())))
-        shares.append(1.0 if possible < 1e-6 else gained / possible)
-    # Greedy choices are worth (1 - 1/e) / 2 of the best at least, if values are submodular.
-    assert min(shares) > (1 - np.exp(-1)) / 2
-    assert np.mean(shares) > 0.9
+        # All pairs are tried. One of two is dropped if it has less than an eighth of what they add; whatever
+        # adds less than a thousandth is dropped, too.
+        assert gained > 7 / 8 * possible - 2e-3
 
 
 @pytest.mark.slow
@@ -120,7 +123,9 @@ def test_a_copy_of_a_test_is_not_ordered_with_it() -> None:
     assert found.right[0] == pytest.approx(0.8, abs=4 * 0.132 / np.sqrt(DRAWS))
     alone = best_sets(advisor, *nothing, None, np.zeros((1, 3), bool), 1)
     assert alone.actions[0, 0] in (0, 1)
-    assert alone.right[0] == pytest.approx(0.8, abs=1e-5)
+    # With a share f of draws that have a positive sign, it is .5 + 1.2 f (1 - f); f is 1/2 up to .25 (4
+    # deviations).
+    assert alone.right[0] == pytest.approx(0.8, abs=1.2 * 0.25**2)
 
 
 @pytest.mark.slow
@@ -164,9 +169,82 @@ def test_recommend_has_a_set_for_each_row() -> None:
         assert len(several["actions"]) <= 3
         if single["action"] is None:
             assert several["actions"] == ()
-        assert several["why"] == single["why"]
+            assert several["why"] == single["why"]
+        else:
+            assert several["why"] == (None if several["actions"] else "no set helps")
         assert several["probability"] == single["probability"]
-    assert max(map(len, found["actions"])) > 1
+    assert max(map(len, found["actions"])) > 0
+
+
+class Coins(eqx.Module):
+    """Draws fair signs, -1 or 1."""
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:
+        return jr.rademacher(key, table.x.shape, jnp.float32)
+
+    def label_free(self) -> "Coins":
+        return self
+
+
+class FromCoins(eqx.Module):
+    """Predicts from fair signs, by a function of those that are known (0: not known)."""
+
+    logit: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __call__(
+        self, x: Float[Array, "instances features"], observed: Bool[Array, "instances features"]
+    ) -> Float[Array, "instances classes"]:
+        positive = 1 / (1 + jnp.exp(-self.logit(jnp.where(observed, x, 0.0))))
+        return jnp.stack([1 - positive, positive], axis=1)
+
+
+def from_coins(logit: Callable[[Array], Array], size: int, first: int = -1) -> BestSets:
+    """The best set of three coins, of which nothing is known."""
+    advisor = replace(
+        signs().advisor_, restorer=Coins(), predictor=Calibrated(FromCoins(logit), jnp.asarray(1.0))
+    )
+    nothing = np.zeros((1, 3), np.float32), np.zeros((1, 3), bool)
+    return best_sets(advisor, *nothing, None, np.zeros((1, 3), bool), size, None, np.array([first]))
+
+
+def two_together(x: Array) -> Array:
+    """Whether the first two signs agree decides; the third tells a little by itself."""
+    return 3 * x[:, 0] * x[:, 1] + x[:, 2] / 2
+
+
+def test_two_tests_that_tell_something_only_together_are_ordered() -> None:
+    assert set(from_coins(two_together, 2).actions[0].tolist()) == {0, 1}
+
+
+def test_a_set_is_also_grown_from_what_the_policy_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sets, "_MOST_PAIRS", 0)
+    jax.clear_caches()
+    assert from_coins(two_together, 2).actions[0].tolist() == [2, -1]
+    assert set(from_coins(two_together, 2, first=1).actions[0].tolist()) == {0, 1}
+    jax.clear_caches()
+
+
+def test_what_the_predictor_hardly_reacts_to_is_not_ordered() -> None:
+    found = from_coins(lambda x: 2 * x[:, 0] + 0.1 * x[:, 1] + 0.1 * x[:, 2], 3)
+    assert found.actions[0].tolist() == [0, -1, -1]
+
+
+def test_a_predictor_that_is_less_sure_of_rows_with_more_known_does_not_hide_what_helps() -> None:
+    # Sure of nothing, it says .88; with the first sign known .73 or .27, and .5 on average.
+    found = from_coins(lambda x: jnp.where(x[:, 0] == 0, 2.0, x[:, 0]), 2)
+    assert found.actions[0].tolist() == [0, -1]
+    assert found.right[0] >= 1 / (1 + np.exp(-2)) - 1e-6
+
+
+def test_where_no_set_helps_it_is_said() -> None:
+    model = signs()
+    constant = Calibrated(FromCoins(lambda x: 0 * x[:, 0]), jnp.asarray(1.0))
+    other = AcquisitionClassifier().adopt(replace(model.advisor_, predictor=constant))
+    table = pd.DataFrame(np.full((2, 3), np.nan), columns=model.advisor_.encoding.table_columns)
+    found = recommend_rows(other, table, batch=2, spent="0")
+    assert found.table["why"].tolist() == ["no set helps"] * 2
+    assert found.summary()["stops"] == {"no set helps": 2}
+    assert "tell much" in stop_text("no set helps")
 
 
 @pytest.mark.parametrize("batch", [0, -1, True])

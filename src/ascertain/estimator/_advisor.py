@@ -389,6 +389,14 @@ def _continuation(
     return jnp.argmax(shares, axis=1) - 1, jnp.max(shares, axis=1), results, after, following
 
 
+def probability_of_decision(
+    probabilities: Float[Array, "rows classes"], costs: Float[Array, "classes classes"] | None
+) -> Float[Array, " rows"]:
+    """The probability of the class that is decided for; without costs of decisions, of the likeliest."""
+    decided = decide(probabilities, costs)
+    return jnp.take_along_axis(probabilities, decided[:, None], axis=1)[:, 0]
+
+
 def nearest_values(discrete: Discrete, x: Float[Array, "rows features"]) -> Float[Array, "rows features"]:
     """Turn draws of categories and booleans, which may lie between them, into what was likely meant."""
     raw = x * discrete.scale[None] + discrete.mean[None]

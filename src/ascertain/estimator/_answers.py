@@ -70,8 +70,11 @@ def recommended_sets(asked: Question, batch: int) -> pd.DataFrame:
     """The best set of actions to order at once in each row, and what to predict meanwhile."""
     advice = asked.advise()
     closed = asked.forbidden | (advice.choice == 0)[:, None]
-    sets = best_sets(asked.advisor, asked.x, asked.available, asked.spent, closed, batch, asked.budgets)
+    rows = asked.advisor, asked.x, asked.available, asked.spent, closed
+    sets = best_sets(*rows, batch, asked.budgets, advice.choice - 1)
     names, table = asked.action_names, _table(asked, advice)
+    in_vain = (advice.choice > 0) & (sets.actions < 0).all(axis=1)
+    table.loc[in_vain, "why"] = "no set helps"
     actions = [tuple(names[action] for action in chosen if action >= 0) for chosen in sets.actions]
     columns = {
         "actions": pd.Series(actions, dtype="object"),

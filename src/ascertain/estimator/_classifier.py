@@ -280,8 +280,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             on file. With `spent=0`, the budget is what may still be spent.
         batch
             Up to how many actions to order at once, when their results come back together. The set is chosen
-            by what the prediction is expected to be worth once all of it is known (greedily, within the
-            budget, over completions of the row), and is empty where the policy stops.
+            by what the prediction is expected to be worth once all of it is known (greedily, from several
+            starts, within the budget, over completions of the row). What adds next to nothing is left out. It
+            is empty where the policy stops, and where no set is expected to tell much.
 
         Returns
         -------
@@ -294,7 +295,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             (else NaN), and `then`, the action that most likely follows (None: none). `if_result` says which
             results would change the prediction, and to what; `explain` has it as numbers. With a `batch`
             there are instead `actions`, a tuple with the most useful first, their `cost`, and `right_after`,
-            the expected probability that the prediction is right once they are known.
+            the expected probability that the prediction is right once they are known; where none of them
+            tells much, `why` is "no set helps".
         """
         trained = self._advisor()
         prices_now = check_case_costs(trained.encoding, costs)

@@ -14,7 +14,12 @@ from ascertain.estimator._classifier import AcquisitionClassifier
 from ascertain.practice._new_rows import NewRows, match_columns
 
 ROWS_AT_ONCE = 4096  # between two reports of progress
-_STOP = {"policy": "the policy stops", "budget": "the budget is spent", "nothing left": "nothing is left"}
+_STOP = {
+    "policy": "the policy stops",
+    "budget": "the budget is spent",
+    "nothing left": "nothing is left",
+    "no set helps": "no set of tests is expected to tell much",
+}
 
 
 @dataclass(frozen=True, eq=False)
