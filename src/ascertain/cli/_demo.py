@@ -14,7 +14,7 @@ from ascertain.cli._study import run_with_progress
 from ascertain.errors import StoreError
 from ascertain.exact._study import Sweep
 
-_ROWS = 3000
+_ROWS = 6000
 _DATASET = "cube_nuc"  # where holes hurt, and restoration helps
 _LARGEST = 10**5  # training instances of the exact study
 
