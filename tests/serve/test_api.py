@@ -26,7 +26,7 @@ def test_the_model_is_described(client: Client, advisor: Advisor) -> None:
     assert found["classes"] == list(CLASSES)
     assert found["budget"] == 12
     assert "'<b>ill</b>', 'well'" in found["purpose"]
-    assert found["provenance"]["Training rows"] == "48"
+    assert found["provenance"]["Training rows"] == "48, repeats included"
     by_name = {column["name"]: column for column in found["columns"]}
     assert by_name["age"] == {
         "name": "age",

@@ -54,8 +54,8 @@ class About(BaseModel):
             cautions=(*CAUTIONS, *habit_sentences(advisor.habits)),
             provenance={
                 "Policy": f"{kind} ({origin.method}, {origin.state})",
-                "Training rows": f"{origin.train_rows:,}",
-                "Validation rows": f"{origin.valid_rows:,}",
+                "Training rows": f"{origin.train_rows:,}, repeats included",
+                "Validation rows": f"{origin.valid_rows:,}, repeats included",
                 "Training data": f"sha256 {origin.data_hash[:16]}…",
                 "Seed": str(origin.seed),
                 "Served by": f"ascertain {__version__}",
