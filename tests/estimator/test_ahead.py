@@ -1,5 +1,6 @@
 """What is expected at the end of the budget: by a policy whose expectations are known, and by the planner."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax.numpy as jnp
@@ -59,16 +60,31 @@ def test_it_plans_for_what_is_really_left(spent: float, budget: float) -> None:
     advice = advisor.advise(x, available, np.array([spent]))
     legal = np.array([spent + 1, np.inf, spent + 1.5]) <= budget  # hat, smoker, scan
     np.testing.assert_array_equal(advice.legal[0], legal)
-    expected = np.where(legal, expected_right(jnp.asarray(budget - spent)), np.nan)
+    right = np.maximum(expected_right(jnp.asarray(budget - spent)), advice.probabilities[0].max())
+    expected = np.where(legal, right, np.nan)
     np.testing.assert_allclose(advice.right_at_end[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("costs", [None, [[0.0, 1.0], [9.0, 0.0]]])
+def test_more_results_never_make_a_prediction_less_right(costs: list[list[float]] | None) -> None:
+    advisor = foreseeing().advisor_
+    if costs is not None:
+        advisor = replace(advisor, problem=advisor.problem.with_decision_costs(costs))
+    model = AcquisitionClassifier().adopt(advisor)
+    table, _ = patients(40, seed=4, missing=0.4)
+    found = model.recommend(table, spent=3.5 - 1.5).dropna(subset="action")  # it expects 2.5 / 3.5
+    expected = np.maximum(2.5 / 3.5, found["probability"])
+    assert (found["probability"] > 0.8).any()
+    np.testing.assert_allclose(found["right_at_end"], expected, rtol=1e-6)
 
 
 def test_a_panel_of_which_something_is_known_is_paid_for() -> None:
     model = blind()
     advisor = with_foresight(model.advisor_, "smoker")
-    answer = Consultation(advisor).enter({"scan": 1.0}).answer()
+    answer = Consultation(advisor).enter({"scan": 0.4}).answer()
     assert answer.ahead is not None
     assert answer.recommended == "smoker"  # the rest of the visit is not offered again
+    assert max(answer.probabilities.values()) < 2 / 3
     assert answer.ahead.right_at_end == pytest.approx(expected_right(jnp.asarray(3.0 - 2.0)))
     assert answer.ahead.then is None
 

@@ -330,7 +330,9 @@ def _advice(
     possible = jax.lax.map(lambda each: predictor(jnp.where(everything, each, 0.0), everything), drawn)
     low, high = parts.ranges(now, possible, unknown_columns(parts.columns, ~rows.available))
     choice = choose(scores, legal)
-    right = jnp.where(legal, _ask(_outlook, policy, problem, rows), jnp.nan)
+    # Results can be ignored: with more of them, nobody is right less often.
+    least = probability_of_decision(now, problem.decision_costs)[:, None]
+    right = jnp.where(legal, jnp.maximum(_ask(_outlook, policy, problem, rows), least), jnp.nan)
     then = _continuation(parts, drawn, rows, choice)
     return choice, scores[:, 1:], legal, now, low, high, right, *then
 
