@@ -114,17 +114,21 @@ def test_it_says_what_most_likely_follows_and_how_often_it_is_right_in_the_end()
         "Then stop. Right in 80 of 100 such cases once the budget of 6 is spent.",
     ):
         assert told in terminal.shown
+    _, terminal = typed("", "", "budget 12", case=foreseeing)
+    told = terminal.shown.partition("6 left of 6")[2]
+    assert "12 left of 12" in told
+    assert told.count("once the budget of 6 is spent.") == 2  # what it was trained for, and knows about
     _, terminal = typed("", "")
     assert "Then " not in terminal.shown  # other policies do not look ahead
 
 
 def test_what_is_not_certain_is_not_called_so() -> None:
-    assert "Then stop (60%). Right in 99 of 100" in ahead(Ahead(0.999, None, 0.6))
-    assert "Then most likely [x] (41%). Right in 51 of 100" in ahead(Ahead(0.51, "[x]", 0.41))
+    assert "Then stop (60%). Right in 99 of 100" in ahead(Ahead(0.999, None, 0.6, 5.0))
+    assert "Then most likely [x] (41%). Right in 51 of 100" in ahead(Ahead(0.51, "[x]", 0.41, 5.0))
 
 
 def ahead(expected: Ahead) -> str:
-    return Text.from_markup(ahead_text(expected, 5.0)).plain
+    return Text.from_markup(ahead_text(expected)).plain
 
 
 def test_it_says_which_results_would_change_the_prediction() -> None:

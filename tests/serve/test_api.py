@@ -74,6 +74,8 @@ def test_a_policy_that_looks_ahead_says_what_it_expects(
     assert 0.5 <= found["then_share"] < 1
     last = foreseeing_client.advise({"budget": 2}).json()
     assert (last["recommended"], last["ahead"]["then"], last["ahead"]["then_share"]) == ("pressure", None, 1)
+    assert last["ahead"]["budget"] == 2
+    assert foreseeing_client.advise({"budget": 20}).json()["ahead"]["budget"] == 12  # that of training
     assert foreseeing_client.advise({"budget": 0}).json()["ahead"] is None
     assert client.advise({}).json()["ahead"] is None
 

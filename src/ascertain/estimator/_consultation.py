@@ -61,6 +61,7 @@ class Ahead:
     right_at_end: float  # the probability that the prediction is right once the budget is spent
     then: str | None  # the action that most likely follows; None: to stop
     then_share: float  # the probability that this follows
+    budget: float  # that is spent in the end: the case's, but not more than the policy was trained for
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class Consultation:
         return Answer(
             recommended=None if choice == 0 else encoding.action_names[choice - 1],
             why=why,
-            ahead=self._ahead(advice),
+            ahead=self._ahead(advice, budget),
             outcomes=expected_outcomes(advisor, advice)[0],
             options=tuple(options),
             prediction=classes[int(advisor.decide(probabilities))],
@@ -260,7 +261,7 @@ class Consultation:
         ]
         return sorted(options, key=lambda option: (not option.open, not option.affordable, -option.score))
 
-    def _ahead(self, advice: Advice) -> Ahead | None:
+    def _ahead(self, advice: Advice, budget: float) -> Ahead | None:
         choice, then = int(advice.choice[0]), int(advice.then[0])
         if choice == 0 or np.isnan(advice.right_at_end[0, choice - 1]):
             return None
@@ -268,6 +269,7 @@ class Consultation:
             right_at_end=float(advice.right_at_end[0, choice - 1]),
             then=None if then < 0 else self.advisor.encoding.action_names[then],
             then_share=float(advice.then_share[0]),
+            budget=min(budget, float(self.advisor.problem.budget)),
         )
 
     def _with(self, entry: Entry) -> "Consultation":

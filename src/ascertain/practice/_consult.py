@@ -264,7 +264,7 @@ class Session:
         )
         self._print(escape(result_text(answer)))
         if answer.ahead is not None:
-            self._print(ahead_text(answer.ahead, answer.budget))
+            self._print(ahead_text(answer.ahead))
         others = [each for each in answer.options if each.affordable and each.open and each != option]
         if others:
             shown = ", ".join(f"{each.action} ({cost_text(each)})" for each in others[:_RUNNERS_UP])
@@ -343,13 +343,14 @@ def result_text(answer: Answer) -> str:
     return f"If {text}." if is_result else f"{text[:1].upper()}{text[1:]}."
 
 
-def ahead_text(ahead: Ahead, budget: float) -> str:
+def ahead_text(ahead: Ahead) -> str:
     """Write what most likely follows, and how often the prediction is right in the end."""
     then = "stop" if ahead.then is None else f"most likely [bold]{escape(ahead.then)}[/]"
     share = f" [dim]({ahead.then_share:.0%})[/]" if ahead.then_share < 1 else ""
     # Nothing is certain, however it is rounded.
     right = min(round(100 * ahead.right_at_end), 99)
-    return f"Then {then}{share}. Right in {right} of 100 such cases once the budget of {budget:g} is spent."
+    spent = f"once the budget of {ahead.budget:g} is spent"
+    return f"Then {then}{share}. Right in {right} of 100 such cases {spent}."
 
 
 def _recommended(answer: Answer) -> Option | None:

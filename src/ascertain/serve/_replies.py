@@ -101,6 +101,9 @@ class AheadReply(Reply):
     )
     then: str | None = Field(description="the action that most likely follows; null: stop")
     then_share: Share = Field(description="the probability that this follows")
+    budget: Amount = Field(
+        description="that is spent in the end: the case's, but not more than the policy was trained for"
+    )
 
 
 class OutcomeReply(Reply):

@@ -294,13 +294,13 @@
 
   /** What most likely follows, and how often the prediction is right in the end. */
   function aheadLine() {
-    const { then, then_share: share, right_at_end: right } = answer.ahead;
+    const { then, then_share: share, right_at_end: right, budget } = answer.ahead;
     const line = make("p", then === null ? "Then stop" : "Then most likely ", "ahead");
     if (then !== null) line.append(make("strong", then));
     if (share < 1) line.append(` (${(100 * share).toFixed(0)}%)`);
     // Nothing is certain, however it is rounded.
     const cases = Math.min(Math.round(100 * right), 99);
-    line.append(`. Right in ${cases} of 100 such cases once the budget of ${amount(answer.budget)} is spent.`);
+    line.append(`. Right in ${cases} of 100 such cases once the budget of ${amount(budget)} is spent.`);
     return line;
   }
 
