@@ -232,7 +232,7 @@ def test_rows_count_by_their_weights(
     assert content["rows"] == 159
     assert content["notes"] == [
         "Ignored, since the model does not know it: 'ward'.",
-        "1 rows of weight 0 in 'w' were left out.",
+        "1 row of weight 0 in 'w' was left out.",
     ]
     (found,) = (
         each for each in content["scores"] if (each["metric"], each["estimator"]) == ("auroc", "restricted")

@@ -10,9 +10,9 @@ import pytest
 
 from ascertain import AcquisitionClassifier
 from ascertain._core.files import replacing
-from ascertain.cli._fit import _candidates, check_folder
+from ascertain.cli._fit import _candidates, _print_leaderboard, check_folder
 from tests.cli.test_app import run
-from tests.fitted import patients, write_patients
+from tests.fitted import fitted_with_costs, patients, write_patients
 
 QUICK = ["--method", "static", "--treatment", "restricted", "--restorer", "hotdeck", "--effort", "low"]
 
@@ -95,7 +95,7 @@ def test_all_that_is_found_can_be_had_as_json(
     )
     assert 0.5 < auroc["low"] < auroc["estimate"] < auroc["high"] < 1
     assert (auroc["effective_rows"] < auroc["n_rows"] - 1) == weighted
-    assert ("1 rows are left out: their weight in 'weight' is 0" in " ".join(told.split())) == weighted
+    assert ("1 row is left out: its weight in 'weight' is 0" in " ".join(told.split())) == weighted
     assert ("Rows count by" in (out / "card.md").read_text()) == weighted
     assert "weight" not in AcquisitionClassifier.load(out).feature_names_in_
 
@@ -249,6 +249,19 @@ def test_an_interruption_writes_nothing(
     assert run(monkeypatch, "fit", *arguments(table, tmp_path / "model"), *QUICK) == 130
     assert "Interrupted. Nothing was written." in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
+
+
+def test_names_are_wrapped_in_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, board = fitted_with_costs()
+    _print_leaderboard(board)
+    shown = capsys.readouterr().out
+    assert "\u2026" not in shown  # the ellipsis of what is cut off
+    for word in ("(sequential,", "(static", "restricted)", "decisions"):
+        assert word in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

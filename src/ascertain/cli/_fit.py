@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.tree import Tree
 
 from ascertain.cli import _table_options as options
@@ -137,7 +137,7 @@ def fit(
     )
     from ascertain.practice.comparison._report import report_fit
     from ascertain.practice.comparison._subgroups import find_columns, subgroup_names
-    from ascertain.reporting._text import file_hash
+    from ascertain.reporting._text import counted, file_hash
     from ascertain.tables._decision_costs import read_decision_costs
 
     check_folder(out, force=force)
@@ -163,7 +163,9 @@ def fit(
     for sentence in habit_sentences(data.habits.signs):
         warn(sentence)
     if data.table.weightless:
-        warn(f"{data.table.weightless:,} rows are left out: their weight in {weights!r} is 0.")
+        verb, whose = ("is", "its") if data.table.weightless == 1 else ("are", "their")
+        rows = counted(data.table.weightless, "row")
+        warn(f"{rows} {verb} left out: {whose} weight in {weights!r} is 0.")
     if data.table.instances is not None:
         n_instances = int(data.table.instances.max()) + 1
         together = f"{len(data.table.y):,} rows of {n_instances:,} in {data.table.rows_of!r}, kept together"
@@ -319,9 +321,19 @@ def _print_leaderboard(board: "Leaderboard") -> None:
     )
 
     budget, by_costs = board.budgets[-1], board.knows_decision_costs
-    first = ("", "sorted by: at most" if by_costs else "sorted by: at least")
+    longest = max(len(word) for each in board.candidates for word in each.name.split())
+    policy = Column(min_width=longest, overflow="fold")  # names are wrapped between words, and never cut off
+    sorted_by = "sorted by: at most" if by_costs else "sorted by: at least"
     decisions = ("decisions cost",) if by_costs else ()
-    headers = (*first, "AUROC, estimated", "rows as they are", "cost", *decisions, "effective rows")
+    headers = (
+        policy,
+        sorted_by,
+        "AUROC, estimated",
+        "rows as they are",
+        "cost",
+        *decisions,
+        "effective rows",
+    )
     printed = Table(*headers, box=None, padding=(0, 2, 0, 0))
     for fitted in board.candidates:
         estimated = fitted.score(budget, "dr")

@@ -16,6 +16,7 @@ from ascertain.practice._new_rows import match_columns
 from ascertain.practice.comparison._scoring import Score, find_score, score
 from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
 from ascertain.problem import Table
+from ascertain.reporting._text import counted
 from ascertain.tables._reading import UserTable, take_instances, take_target, take_weights
 
 
@@ -124,10 +125,16 @@ def evaluate_rows(
             "measurements were hidden at random until every class had as many."
         )
     if user.weightless:
-        notes.append(f"{user.weightless:,} rows of weight 0 in {weights!r} were left out.")
+        notes.append(
+            f"{counted(user.weightless, 'row')} of weight 0 in {weights!r} {_were(user.weightless)}."
+        )
     if user.unlabelled:
-        notes.append(f"{user.unlabelled:,} rows without {target!r} were left out.")
+        notes.append(f"{counted(user.unlabelled, 'row')} without {target!r} {_were(user.unlabelled)}.")
     return Evaluation(target, counts, tuple(amounts), scores, tuple(subgroups), tuple(notes))
+
+
+def _were(left_out: int) -> str:
+    return "was left out" if left_out == 1 else "were left out"
 
 
 def _budgets(model: AcquisitionClassifier, budgets: Sequence[float] | None) -> list[float]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from ascertain.practice.diagnosis._profile import TableProfile, hidden_marker, leaks, profile
 from ascertain.tables._reading import UserTable, encode
@@ -65,13 +66,15 @@ def test_columns_have_their_prices_and_counts() -> None:
     assert profile_of(table).classes == {"no": 200, "yes": 200}
 
 
-def test_repeated_rows_are_counted() -> None:
+@pytest.mark.parametrize(("count", "words"), [(7, "7 rows repeat"), (1, "1 row repeats")])
+def test_repeated_rows_are_counted(count: int, words: str) -> None:
     table = table_of()
-    twice = pd.concat([table.columns, table.columns.iloc[:7]], ignore_index=True)
+    twice = pd.concat([table.columns, table.columns.iloc[:count]], ignore_index=True)
     found = profile_of(
-        UserTable("mine.csv", twice, "died", table.classes, np.append(table.y, table.y[:7]), 0)
+        UserTable("mine.csv", twice, "died", table.classes, np.append(table.y, table.y[:count]), 0)
     )
-    assert found.duplicates == 7
+    assert found.duplicates == count
+    assert any(each.startswith(f"{words} an earlier one") for each in found.warnings)
 
 
 def test_rows_without_any_measurement_are_no_repetitions() -> None:

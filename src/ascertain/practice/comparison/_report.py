@@ -45,7 +45,7 @@ from ascertain.reporting._figures import Exhibit, draw_frequencies, figure_exhib
 from ascertain.reporting._html import part, render_page
 from ascertain.reporting._names import policy_name, restorer_name
 from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text, to_table
-from ascertain.reporting._text import duration, joined
+from ascertain.reporting._text import counted, duration, joined
 from ascertain.restoration._registry import Restoring
 
 DECIDES = (
@@ -257,9 +257,10 @@ def left_out_sentences(data: HeldOut, board: Leaderboard) -> list[str]:
     """What was not used, and what was not compared."""
     sentences = [f"The column {name!r}: {reason}." for name, reason in data.aside.items()]
     if data.table.unlabelled:
-        sentences.append(f"{data.table.unlabelled:,} rows without {data.table.target!r}.")
+        sentences.append(f"{counted(data.table.unlabelled, 'row')} without {data.table.target!r}.")
     if data.table.weightless:
-        sentences.append(f"{data.table.weightless:,} rows whose weight in {data.table.weighted_by!r} is 0.")
+        weightless = counted(data.table.weightless, "row")
+        sentences.append(f"{weightless} whose weight in {data.table.weighted_by!r} is 0.")
     first = data.encoding.price_list.first
     unaffordable = [data.encoding.action_names[place] for place in np.flatnonzero(first > data.budget)]
     if unaffordable:

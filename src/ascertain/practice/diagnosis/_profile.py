@@ -11,6 +11,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from ascertain._core.frames import listed, value_name
+from ascertain.reporting._text import counted
 from ascertain.tables._encoding import Action, Encoding
 from ascertain.tables._reading import UserTable
 
@@ -146,7 +147,10 @@ def _warnings(
             f"In {blank:,} rows nothing was measured; they tell how common the classes are, and nothing else."
         )
     if duplicates:
-        found.append(f"{duplicates:,} rows repeat an earlier one; if they are one instance, keep one.")
+        repeat = "repeats" if duplicates == 1 else "repeat"
+        found.append(
+            f"{counted(duplicates, 'row')} {repeat} an earlier one; if they are one instance, keep one."
+        )
     return found + [f"Column {name!r}: {remark}." for name, remark in remarks.items()]
 
 
