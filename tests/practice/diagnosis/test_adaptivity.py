@@ -32,7 +32,12 @@ def test_the_context_that_decides_is_measured_first(seed: int) -> None:
     assert isinstance(found.adaptivity, Adaptivity)
     assert found.adaptivity.low > 0
     assert found.adaptivity.first == ("machine",)
-    assert {"vib_1", "vib_2"} <= {name for each in found.adaptivity.then for name in each}
+    assert {"vib_1", "vib_2"} <= {name for each in found.adaptivity.then for name in each.actions}
+    assert sum(each.share for each in found.adaptivity.then) == pytest.approx(1)
+    # Half of the machines are of one kind: five standard errors of half of 3,000 rows.
+    assert sum(
+        each.share for each in found.adaptivity.then if {"vib_1", "vib_2"} & {*each.actions}
+    ) == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(3000))
     assert advised(found) == "Let results decide what comes next"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ascertain.missingness._label_signs import LabelSign
 from ascertain.practice.diagnosis import _recommendations as rules
-from ascertain.practice.diagnosis._adaptivity import Adaptivity
+from ascertain.practice.diagnosis._adaptivity import Adaptivity, Sequel
 from ascertain.practice.diagnosis._findings import Findings
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes
 from ascertain.practice.diagnosis._holes import Holes, Little, ValueSign
@@ -54,7 +54,17 @@ SUPPORT = Support(
 NO_HOLES = replace(HOLES, rate=0.0, missing={"a": 0.0, "b": 0.0})
 COMPLETE = replace(SUPPORT, complete=3800, complete_by_class={"no": 3000, "yes": 800})
 LABEL = LabelSign("a", {"no": 0.25, "yes": 0.75}, 1e-9)
-GAIN = Adaptivity("the best fixed set", 0.1, 0.04, 0.16, 0.9, 0.8, ("a",), (("b",), ("c", "d")), 900)
+GAIN = Adaptivity(
+    "the best fixed set",
+    0.1,
+    0.04,
+    0.16,
+    0.9,
+    0.8,
+    ("a",),
+    (Sequel(("b",), 0.5), Sequel(("c", "d"), 0.4), Sequel((), 0.1)),
+    900,
+)
 ROUTES = FixedRoutes(0.0, 900, 300, ("a", "b"), 0.8, 0.6, 0.5, 0.2, 0.1, 0.04, GAIN)
 
 
@@ -77,10 +87,10 @@ def test_the_treatment_follows_from_budget_and_complete_rows(
 
 def test_the_treatment_cites_the_numbers() -> None:
     text = rules.on_treatment(SUPPORT, HOLES).text
-    assert "buys 3 acquisitions" in text
+    assert "pays for 3 measurements" in text
     assert "1,000 rows of your table" in text
     assert "900 to 1,100" in text
-    assert "all 10 actions together by 4 rows" in text
+    assert "all 10 actions are in 4 rows" in text
 
 
 def said(found: Iterable[Recommendation]) -> str:
@@ -100,7 +110,7 @@ def test_complete_rows_are_warned_of_with_the_theorem_in_numbers() -> None:
     ("support", "words"),
     [
         (SUPPORT, "4 complete rows only"),
-        (COMPLETE, "try (s, m) as well"),
+        (COMPLETE, "(--state sm) as well"),
         (replace(SUPPORT, steps=Steps(1, 1, 1, 1.0)), "worth the same whatever else a row lacks"),
     ],
 )
@@ -117,9 +127,9 @@ def test_the_state_follows_from_complete_rows(support: Support, words: str) -> N
             replace(SUPPORT, paths=Spread(0, 7, 50), unsupported_paths=0.25),
             HOLES,
             500,
-            "supported by 7 rows (median)",
+            "chosen at random, is in 7 rows (median)",
         ),
-        (replace(SUPPORT, paths_rarest_class=Spread(0, 3, 9)), HOLES, 500, "of the class 'yes' by 3"),
+        (replace(SUPPORT, paths_rarest_class=Spread(0, 3, 9)), HOLES, 500, "3 of the class 'yes'"),
         (SUPPORT, replace(HOLES, measured={"a": 40, "b": 2000}), 500, "Hardly any row has 'a' (40 rows)."),
         (
             replace(SUPPORT, rows=120),
@@ -186,10 +196,16 @@ def test_a_set_that_is_no_better_than_an_average_one_is_not_called_the_best() ->
         (
             GAIN,
             "Let results decide",
-            "Measuring 'a' first and then 'b' or 'c' and 'd', depending on the result",
+            "Measuring 'a' first and then, depending on the results, 'b' (in 50% of the rows), or 'c' and "
+            "'d' (in 40% of the rows), or something else, has 0.90",
         ),
         (replace(GAIN, gain=0.0, low=-0.01, high=0.01), "Try a fixed set of actions first", "may be enough"),
         (replace(GAIN, gain=0.0, low=-0.05, high=0.05), "Compare a policy", "do not show whether"),
+        (
+            replace(GAIN, first=(), then=(Sequel(("b",), 0.6), Sequel((), 0.4))),
+            "Let results decide",
+            "Measuring, by what is known from the start, 'b' (in 60% of the rows), or nothing more (in 40%",
+        ),
         ("there are too few rows", "Compare a policy", "cannot be told here: there are too few rows"),
     ],
 )
@@ -251,6 +267,13 @@ def test_what_to_do_comes_first_and_limits_last() -> None:
     kinds = [each.kind for each in recommend(findings(replace(HOLES, label_signs=(LABEL,))))]
     assert kinds == sorted(kinds, key=("do", "care", "limit").index)
     assert set(kinds) == {"do", "care", "limit"}
+
+
+def test_whether_results_should_decide_comes_first_and_in_plain_words() -> None:
+    advice = recommend(findings(replace(HOLES, label_signs=(LABEL,))))
+    assert advice[0].title == "Let results decide what comes next"
+    for words in ("(s)", "(s, m)", "mask", "filtering", "theorem", "sensitivity", "restorer", "acquisition"):
+        assert words not in said(advice)
 
 
 def test_mnar_is_never_excluded() -> None:

@@ -20,6 +20,14 @@ _Z = 1.96  # 95% of a normal distribution
 
 
 @dataclass(frozen=True)
+class Sequel:
+    """What a plan may measure after its first step, and the share of the rows in which it does."""
+
+    actions: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
 class Adaptivity:
     """The gain of a plan that adapts over a fixed set, in balanced accuracy, with its 95% interval."""
 
@@ -30,7 +38,7 @@ class Adaptivity:
     plan_score: float
     fixed_score: float
     first: tuple[str, ...]  # what the plan measures before it decides
-    then: tuple[tuple[str, ...], ...]  # what it may measure after that
+    then: tuple[Sequel, ...]  # what it may measure after that, the commonest first
     checked_on: int  # rows
 
 
@@ -261,9 +269,22 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> Float[np.ndarray, " resamples
 
 def _describe(
     plan: Fork | Leaf, rows: ScoredRows, routes: Bool[np.ndarray, "routes actions"], names: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+) -> tuple[tuple[str, ...], tuple[Sequel, ...]]:
     """What a plan measures first (nothing, where it forks at what is known), and what it may measure then."""
     first = rows.reveals[:, plan.feature] if isinstance(plan, Fork) else np.zeros(len(names), bool)
-    leaves = [routes[path.route] & ~first for path in _paths(plan)]
-    then = dict.fromkeys(tuple(names[action] for action in np.flatnonzero(leaf)) for leaf in leaves)
+    shares: dict[tuple[str, ...], float] = {}
+    for path in _paths(plan):
+        actions = tuple(names[action] for action in np.flatnonzero(routes[path.route] & ~first))
+        shares[actions] = shares.get(actions, 0.0) + _share(rows, path)
+    then = sorted((Sequel(*each) for each in shares.items()), key=lambda each: -each.share)
     return tuple(names[action] for action in np.flatnonzero(first)), tuple(then)
+
+
+def _share(rows: ScoredRows, path: _Path) -> float:
+    """The share of the rows that take a path: at each fork, of those that have what it asks for."""
+    share, among = 1.0, np.ones(len(rows.y), bool)
+    for feature, threshold, above in path.conditions:
+        there = among & rows.available[:, feature]
+        among = there & ((rows.x[:, feature] > threshold) == above)
+        share *= among.sum() / max(there.sum(), 1)
+    return float(share)

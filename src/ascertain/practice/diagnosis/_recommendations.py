@@ -19,6 +19,7 @@ ENOUGH = 100
 SCARCE = 25
 MOSTLY_COMPLETE = 0.9  # of the rows: dropping the others loses little
 _MOST_NAMES = 5
+_COMMON = 0.2  # of the rows: what a plan measures in fewer is not listed
 _MOST_NOISE = 0.05  # with which a small difference can be called small
 _LITTLE_SENSITIVITY = 0.02  # of balanced accuracy between the best fixed route and an average one
 _LITTLE_GAIN = 0.02  # of balanced accuracy: less is not worth adapting for
@@ -41,11 +42,11 @@ def recommend(findings: Findings) -> list[Recommendation]:
     """All recommendations that the findings call for: what to do first, then what to be careful about."""
     support, holes = findings.support, findings.holes
     found = [
+        *on_routes(findings.routes),
         on_treatment(support, holes),
         *on_training(support, holes),
         *on_rows(support, holes, findings.table),
         *on_missingness(holes),
-        *on_routes(findings.routes),
     ]
     return sorted(found, key=lambda each: ("do", "care", "limit").index(each.kind))
 
@@ -70,13 +71,13 @@ def on_treatment(support: Support, holes: Holes) -> Recommendation:
     match choose_treatment(support, holes):
         case "complete":
             title = "Train on the table as it is"
-            text = "No action is missing from any row: all treatments are the same here, and nothing is lost."
+            text = "Every row has all actions, so nothing must be done about holes."
         case "restricted":
-            title = "Train restricted"
+            title = "Leave the holes as they are"
             text = (
-                "The budget buys one acquisition. If values are missing completely at random, holes leave "
-                "the value of a single acquisition as it is (proposition 1 of the paper), so nothing must be "
-                "filled in: train 'restricted', where a row's missing actions cannot be chosen."
+                "The budget pays for one measurement. If values are missing completely at random, holes do "
+                "not change what a single one is worth (proposition 1 of the paper). So nothing must be "
+                "filled in: while a policy learns, it cannot buy what a row lacks (--treatment restricted)."
             )
         case "complete rows":
             title = "Train on the complete rows"
@@ -87,17 +88,18 @@ def on_treatment(support: Support, holes: Holes) -> Recommendation:
                 "differ from the rest."
             )
         case "restored":
-            title = "Train restored, and compare with restricted"
+            title = "Fill the holes for training, and compare with leaving them"
             text = (
-                f"The budget buys {_steps_text(support)}. A given path of {support.steps.typical} is "
-                f"supported by {counted(support.paths.median, 'row')} of your table (median over random "
-                f"paths; {support.paths.low:,} to {support.paths.high:,} for the middle 80%), all "
-                f"{support.actions} actions together by {counted(support.complete, 'row')}. Restoration "
-                "learns from the former, filtering from the latter alone, and restricted training "
-                "undervalues first steps whose sequels are missing. Train 'restored', and 'restricted' "
-                "beside it: restoration does not always help, and scores on held-out rows show which is "
-                "better here. The planner can also learn from holes directly ('direct'), which invents "
-                "nothing. `ascertain fit --treatment auto` compares all of them."
+                f"The budget pays for {_steps_text(support)}. Of {support.steps.typical} that are chosen at "
+                f"random, {counted(support.paths.median, 'row')} of your table have all (median; "
+                f"{support.paths.low:,} to {support.paths.high:,} for the middle 80%); all {support.actions} "
+                f"actions are in {counted(support.complete, 'row')}. "
+                "With holes that are filled by likely values (--treatment restored), all rows teach about "
+                "all actions. With holes that are left (--treatment restricted), an action looks less useful "
+                "than it is where those that should follow it are missing. Filling does not always help, so "
+                "try both: scores on other rows show which is better here. The planner can also learn from "
+                "holes as they are (--treatment direct), which invents nothing. `ascertain fit --treatment "
+                "auto` compares all of them."
             )
     return Recommendation("do", title, text)
 
@@ -108,30 +110,31 @@ def on_training(support: Support, holes: Holes) -> Iterator[Recommendation]:
         return
     treatment = choose_treatment(support, holes)
     text = (
-        "On restored or complete rows every action can be chosen, so the mask m adds nothing to the state s. "
+        "Where holes are filled, or rows are complete, a policy can buy everything in every row. So it need "
+        "not be told what a row lacks (--state s). "
     )
     if treatment == "restricted":
         text = (
-            "A single acquisition is worth the same whatever else a row lacks, if values are missing "
-            "completely at random; so the policy need not see the mask m, which (s, m) would."
+            "A single measurement is worth the same whatever else a row lacks, if values are missing "
+            "completely at random. So the policy need not be told what a row lacks (--state s)."
         )
     elif support.complete >= ENOUGH and min(support.complete_by_class.values()) >= SCARCE:
         text += (
-            "If you train restricted, try (s, m) as well: in use nothing is missing, and there are "
-            f"{support.complete:,} complete rows from which to learn what to do then."
+            "If you leave the holes, try it with a policy that is told (--state sm) as well: in use nothing "
+            f"is missing, and {support.complete:,} complete rows teach what to do then."
         )
     else:
         text += (
-            "If you train restricted, (s, m) learns what to do in use, where nothing is missing, from "
-            f"{counted(support.complete, 'complete row')} only, and (s) mixes rows with different holes. No "
-            "method cures that; more complete rows or restoration do."
+            "If you leave the holes, neither is good. A policy that is told (--state sm) learns what to do "
+            f"in use, where nothing is missing, from {counted(support.complete, 'complete row')} only. One "
+            "that is not told mixes rows with different holes. Fill the holes, or collect complete rows."
         )
-    yield Recommendation("do", "Use the state (s)", text)
+    yield Recommendation("do", "Show the policy results, not what is missing", text)
     if treatment != "complete rows":
         expected = expected_text(support.expected_complete)
         text = (
-            f"Dropping rows with holes leaves {support.complete:,} of {support.rows:,} (independent holes "
-            f"would leave {support.rows:,} * (1 - {holes.rate:.2f})^{support.actions} = {expected})."
+            f"Dropping rows with holes leaves {support.complete:,} of {support.rows:,} (if holes were "
+            f"independent, {support.rows:,} * (1 - {holes.rate:.2f})^{support.actions} = {expected})."
         )
         if support.complete and holes.against_mcar:
             text += " They are not a random part of the table: missingness is associated with what is in it."
@@ -165,12 +168,11 @@ def on_rows(support: Support, holes: Holes, table: TableProfile) -> Iterator[Rec
     if support.paths.median < ENOUGH or rarest < SCARCE:
         yield Recommendation(
             "care",
-            "Few rows support whole paths",
-            f"A path within the budget is supported by {counted(support.paths.median, 'row')} (median), of "
-            f"the class {support.rarest_class!r} by {rarest:,}; no row at all supports "
-            f"{percent_text(support.unsupported_paths)} of the paths. What a policy learns of such paths is "
-            "what the restorer makes up. A smaller budget, fewer candidate actions, or a fixed set of "
-            "actions needs less.",
+            "Few rows have what the budget pays for",
+            f"What it pays for, chosen at random, is in {counted(support.paths.median, 'row')} (median), "
+            f"{rarest:,} of the class {support.rarest_class!r}{_unsupported_text(support)}. What a policy "
+            "learns of such choices is mostly made up by the model that fills the holes. A smaller budget, "
+            "fewer candidate actions, or a fixed set of actions needs less.",
         )
     yield from _rarely_measured(support, holes)
     if support.pairs_apart:
@@ -179,7 +181,7 @@ def on_rows(support: Support, holes: Holes, table: TableProfile) -> Iterator[Rec
             "care",
             "Actions that are never measured together",
             f"No row has {named}. How such values depend on each other is nowhere in the table, so a "
-            "restorer can only treat them as unrelated given the rest.",
+            "model that fills holes can only treat them as unrelated given the rest.",
         )
 
 
@@ -218,16 +220,16 @@ def on_missingness(holes: Holes) -> Iterator[Recommendation]:
             f"{len(holes.label_signs)} of {counted(holes.label_comparisons, 'action')} were measured more "
             f"often in some classes, most of all {sign.action!r} (in {joined(shares)}). A predictor that "
             "reads which tests were ordered profits from the habits of whoever ordered them; when the policy "
-            "does the ordering, that is gone. Restore with a restorer that knows the label, and judge "
+            "does the ordering, that is gone. Fill holes with a model that knows the class, and judge "
             "policies by values, not by presence.",
         )
     if holes.against_mcar:
         yield Recommendation(
             "care",
             "Values are not missing completely at random",
-            f"{_signs_text(holes)} The paper's theorem assumes otherwise, so take its numbers as a guide. "
-            "Restoration remains sound as long as what decides about a measurement is in the table (missing "
-            "at random): keep such columns, even if nobody would buy them.",
+            f"{_signs_text(holes)} So numbers for independent holes are a guide, no more. Filling holes "
+            "remains sound as long as what decides about a measurement is in the table (missing at random): "
+            "keep such columns, even if nobody would buy them.",
         )
     else:
         yield Recommendation(
@@ -268,7 +270,8 @@ def _on_adapting(routes: FixedRoutes, found: Adaptivity | str) -> tuple[str, str
     if pays and routes.whole:
         return "Let results decide what comes next", (
             f"{_plan_text(found)} has {found.plan_score:.2f}: adapting gains {_gain_text(found)} over "
-            f"{found.over}, and more if a policy decides at every step. Train the planner."
+            f"{found.over}, and more if a policy decides at every step. Train the planner (`ascertain fit` "
+            "does)."
         )
     fixed = "Try a fixed set of actions first"
     enough = "the same set for everybody may be enough. Take it as the yardstick for any policy."
@@ -288,11 +291,11 @@ def _on_adapting(routes: FixedRoutes, found: Adaptivity | str) -> tuple[str, str
 
 def _scores_text(routes: FixedRoutes) -> str:
     """What sets achieve."""
-    others = f"an average one {routes.mean_score:.2f}, no acquisition {routes.no_acquisition:.2f}."
+    others = f"an average one {routes.mean_score:.2f}, buying nothing {routes.no_acquisition:.2f}."
     sets = f"{routes.routes:,} fixed sets within the budget"
     if routes.best_is_known:
-        best = joined([repr(name) for name in routes.best[:8]])
-        return f"The best of {sets}, {best}, has a balanced accuracy of {routes.best_score:.2f}, {others}"
+        best = f"{_quoted(routes.best[:8])}, has a balanced accuracy of {routes.best_score:.2f}"
+        return f"The best of {sets}, {best}, {others}"
     return (
         f"Which of {sets} is the best cannot be told from these rows: what half of them prefer has a "
         f"balanced accuracy of {routes.best_score:.2f} in the others, {others}"
@@ -327,10 +330,18 @@ def _noise_text(routes: FixedRoutes) -> str:
 
 def _plan_text(found: Adaptivity) -> str:
     """The plan that adapts, in words."""
-    choices = [joined([repr(name) for name in each]) or "nothing more" for each in found.then[:3]]
-    first = joined([repr(name) for name in found.first])
-    start = f"Measuring {first} first and then" if found.first else "Measuring, by what is known,"
-    return f"{start} {' or '.join(choices)}{', depending on the result,' if found.first else ''}"
+    common = [each for each in found.then if each.share >= _COMMON]
+    choices = [f"{_quoted(each.actions)} (in {percent_text(each.share)} of the rows)" for each in common]
+    others = ["something else"] if len(common) < len(found.then) else []
+    results = "result" if len(found.then) <= 2 else "results"
+    start = "Measuring, by what is known from the start,"
+    if found.first:
+        start = f"Measuring {_quoted(found.first)} first and then, depending on the {results},"
+    return f"{start} {', or '.join(choices + others)},"
+
+
+def _quoted(actions: tuple[str, ...]) -> str:
+    return joined([repr(name) for name in actions]) if actions else "nothing more"
 
 
 def _gain_text(found: Adaptivity) -> str:
@@ -360,8 +371,13 @@ def _signs_text(holes: Holes) -> str:
 def _steps_text(support: Support) -> str:
     steps = support.steps
     if steps.fewest == steps.most:
-        return counted(steps.most, "acquisition")
-    return f"{steps.fewest} to {steps.most} acquisitions, typically {steps.typical}"
+        return counted(steps.most, "measurement")
+    return f"{steps.fewest} to {steps.most} measurements, typically {steps.typical}"
+
+
+def _unsupported_text(support: Support) -> str:
+    share = support.unsupported_paths
+    return f"; {percent_text(share)} of the choices are in no row at all" if share else ""
 
 
 def _with_counts(counts: dict[str, int]) -> list[str]:

@@ -81,17 +81,17 @@ def signs_sentences(holes: Holes) -> list[str]:
 
 
 def support_sentence(findings: Findings) -> str:
-    """Theorem 1 in the table's numbers."""
+    """How many rows have what the budget pays for, and all actions: theorem 1 in the table's numbers."""
     support, rate = findings.support, findings.holes.rate
     b, d, n = support.steps.typical, support.actions, support.rows
     return (
-        f"With n = {n:,} rows, a share of p = {rate:.2f} missing, b = {b} acquisitions and d = {d} actions, "
-        f"independent holes would leave n (1 - p)^b = {expected_text(support.expected_path)} rows for a path "
-        f"of b actions and n (1 - p)^d = {expected_text(support.expected_complete)} complete rows (the "
-        "paper's theorem 1: restoration needs the first number to be large, filtering the second). Real "
-        "holes are not independent: in the table itself a random path within the budget has "
-        f"{support.paths.median:,} rows (median), and {counted(support.complete, 'row')} "
-        f"{'is' if support.complete == 1 else 'are'} complete."
+        f"Of {n:,} rows with a share of {rate:.2f} missing, {expected_text(support.expected_path)} would "
+        f"have a given {b} actions if holes were independent ({n:,} * (1 - {rate:.2f})^{b}), and "
+        f"{expected_text(support.expected_complete)} all {d}. Real holes are not independent: in the table "
+        f"itself what the budget pays for, chosen at random, is in {counted(support.paths.median, 'row')} "
+        f"(median), and {counted(support.complete, 'row')} {'is' if support.complete == 1 else 'are'} "
+        "complete. Learning with filled holes (restoration) needs many rows of the first kind, learning from "
+        "complete rows only (filtering) many of the second: theorem 1 of the paper."
     )
 
 
@@ -104,13 +104,15 @@ def support_facts(support: Support) -> list[Fact]:
     return [
         Fact("Budget", budget),
         Fact(
-            "Acquisitions",
-            f"typically {steps.typical} (random order); {steps.fewest} with the most expensive first, "
-            f"{steps.most} with the cheapest first; budget / mean cost = {steps.at_mean_cost:.1f}",
+            "It pays for",
+            f"typically {counted(steps.typical, 'action')} (random order); {steps.fewest} with the most "
+            f"expensive first, {steps.most} with the cheapest first; budget / mean cost = "
+            f"{steps.at_mean_cost:.1f}",
         ),
         Fact(
-            "Rows for a path",
-            f"{_spread_text(support.paths)}; {support.unsupported_paths:.1%} of the paths have none",
+            "Rows that have it",
+            f"{_spread_text(support.paths)}, over random choices; {support.unsupported_paths:.1%} of these "
+            "are in no row",
         ),
         Fact(
             f"Of class {support.rarest_class!r}",
@@ -137,14 +139,14 @@ def routes_facts(routes: FixedRoutes | str) -> list[Fact]:
             "cut to a part that enough rows have"
         )
     best = f"{joined(list(routes.best))}: balanced accuracy {routes.best_score:.3f}"
-    gains = f"; the best gains {routes.sensitivity:+.3f} (route sensitivity)"
+    gains = f"; the best set gains {routes.sensitivity:+.3f} over it"
     if not routes.best_is_known:
         best = f"cannot be told: what half of the rows prefer has {routes.best_score:.3f} in the others"
         gains = ""
     return [
         Fact("Best fixed set", best),
         Fact("Average set", f"{routes.mean_score:.3f} over random sets{gains}"),
-        Fact("No acquisition", f"{routes.no_acquisition:.3f}"),
+        Fact("Buying nothing", f"{routes.no_acquisition:.3f}"),
         Fact("Adapting", _adaptivity_text(routes, routes.adaptivity)),
         Fact("Overlap", overlap),
         Fact("Scored on", scored),
