@@ -166,6 +166,21 @@ def test_bad_arguments_are_explained(
     assert "Traceback" not in shown
 
 
+def test_probabilities_that_do_not_hold_in_other_rows_are_warned_about(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    table = others(800)
+    table["sick"] = np.where(np.random.default_rng(0).random(800) < 0.5, "yes", "no")  # whatever is measured
+    table.to_csv(tmp_path / "test.csv", index=False)
+    content = evaluated(monkeypatch, capsys, str(model), str(tmp_path / "test.csv"), "--budgets", "6")
+    (warning,) = (note for note in content["notes"] if "probabilities" in note)
+    assert warning.startswith("Be careful with its probabilities: they are too sure")
+    (error,) = (
+        each for each in content["scores"] if (each["metric"], each["estimator"]) == ("ece", "restricted")
+    )
+    assert f"calibration error {error['estimate']:.3f}" in warning  # nothing that is asked for is missing
+
+
 def test_texts_with_many_values_make_no_subgroups(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:

@@ -13,6 +13,8 @@ from ascertain.estimator._classifier import AcquisitionClassifier
 from ascertain.estimator._habits import Habits
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.practice._new_rows import match_columns
+from ascertain.practice.comparison._calibration import calibration_sentences, measure_calibration
+from ascertain.practice.comparison._followed import follow
 from ascertain.practice.comparison._scoring import Score, find_score, score
 from ascertain.practice.comparison._subgroups import Subgroups, find_columns, score_subgroups
 from ascertain.problem import Table
@@ -130,6 +132,10 @@ def evaluate_rows(
         )
     if user.unlabelled:
         notes.append(f"{counted(user.unlabelled, 'row')} without {target!r} {_were(user.unlabelled)}.")
+    followed = follow(advisor, tested, habits, weights=user.weights, seed=seed)
+    error = find_score(scores, float(advisor.problem.budget), followed.estimator, "ece")
+    calibration = measure_calibration(followed.sample, error, seed=seed)
+    notes += calibration_sentences(calibration, stop_early=bool(model.stop_early))
     return Evaluation(target, counts, tuple(amounts), scores, tuple(subgroups), tuple(notes))
 
 
