@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console, progress_bar, warn
+from ascertain.cli._outputs import check_page
 
 if TYPE_CHECKING:
     from ascertain.practice.diagnosis._findings import Findings
@@ -80,6 +81,8 @@ def diagnose(
     from ascertain.practice.diagnosis._recommendations import recommend
     from ascertain.practice.diagnosis._report import write_diagnosis
 
+    path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
+    check_page(path)
     read = options.read_table(table, target, sep, na, encoding, sheet, rows_of, weights)
     prices = options.read_price_list(costs, groups, known, default_cost, setup, encoding)
     names = _restorer_names(restorers)
@@ -93,7 +96,6 @@ def diagnose(
             findings, drawing = diagnose_table(read, **prices, budget=budget, restorers=names, on_stage=show)
     else:
         findings, drawing = diagnose_table(read, **prices, budget=budget)
-    path = out or table.with_name(f"{table.name.split('.')[0]}-diagnosis.html")
     write_diagnosis(findings, drawing, path)
     advice = recommend(findings)
     if as_json:

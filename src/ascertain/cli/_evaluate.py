@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console, errors, numbers, warn
+from ascertain.cli._outputs import check_table
 
 if TYPE_CHECKING:
     from ascertain.practice._evaluate import Evaluation
@@ -63,11 +64,11 @@ def evaluate(
     from ascertain.estimator._classifier import AcquisitionClassifier
     from ascertain.practice._evaluate import evaluate_rows
     from ascertain.tables._reading import read_frame
-    from ascertain.tables._writing import check_output, write_frame
+    from ascertain.tables._writing import write_frame
 
-    check_effort(effort)
     if out is not None:
-        check_output(out, table)
+        check_table(out, table)
+    check_effort(effort)
     wanted = None if budgets is None else numbers("--budgets", budgets)
     rows = read_frame(table, separator=sep, markers=na or (), encoding=encoding, sheet=sheet)
     classifier = AcquisitionClassifier.load(model)

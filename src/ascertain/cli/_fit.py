@@ -1,7 +1,6 @@
 """The command `fit`: policies for a user's own table, compared on held-out rows."""
 
 import json
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from rich.tree import Tree
 from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console, errors, progress_bar, warn
 from ascertain.cli._evaluate import print_subgroups
+from ascertain.cli._outputs import check_writable
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
@@ -204,23 +204,6 @@ def check_folder(out: Path, *, force: bool) -> None:
             f"{out} contains files but no model of ascertain; name another folder, or add --force to write "
             "into this one"
         )
-
-
-def check_writable(out: Path) -> None:
-    """Raise where nothing can be written to a folder, which may not exist yet; leaves nothing behind."""
-    made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise InputError(
-            f"nothing can be written to {out} ({error.strerror or error}); name another folder with --out"
-        ) from error
-    finally:
-        for folder in made:
-            if folder.exists():
-                folder.rmdir()
 
 
 def _candidates(method: str | None, state: str, treatment: str | None, effort: str) -> "Sequence[Candidate]":

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console, late_progress, warn
+from ascertain.cli._outputs import check_table
 from ascertain.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,12 +81,12 @@ def recommend(
     from ascertain.estimator._classifier import AcquisitionClassifier
     from ascertain.practice._recommend import recommend_rows
     from ascertain.tables._reading import read_frame
-    from ascertain.tables._writing import check_output, write_frame
+    from ascertain.tables._writing import write_frame
 
     if out is None and not as_json:
         raise InputError("name a file for the recommendations with --out, or add --json to print them")
     if out is not None:
-        check_output(out, table)
+        check_table(out, table)
     rows = read_frame(table, separator=sep, markers=na or (), encoding=encoding, sheet=sheet)
     classifier = AcquisitionClassifier.load(model)
     names = options.names_in(ids)
