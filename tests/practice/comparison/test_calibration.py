@@ -2,6 +2,7 @@
 
 import html
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,14 +17,20 @@ from ascertain.practice.comparison._scoring import Score
 from tests.fitted import fitted
 
 
-def measured(
-    n_rows: int, *, middle: float = 0.0, slope: float = 1.0, shift: float = 0.0, seed: int = 0
-) -> Calibration:
-    """Predictions whose logits are the true ones, stretched and shifted."""
+class Distortion(NamedTuple):
+    """Where the true logits lie, and how predicted ones are stretched and shifted."""
+
+    middle: float = 0.0
+    slope: float = 1.0
+    shift: float = 0.0
+
+
+def measured(n_rows: int, given: Distortion = Distortion(), seed: int = 0) -> Calibration:
+    """Predictions for rows of which the truth is known."""
     rng = np.random.default_rng(seed)
-    true = rng.normal(middle, 2.0, n_rows)
+    true = rng.normal(given.middle, 2.0, n_rows)
     y = (rng.random(n_rows) < expit(true)).astype(int)
-    p = expit(slope * true + shift)
+    p = expit(given.slope * true + given.shift)
     sample = WeightedPredictions(np.arange(n_rows), np.ones(n_rows), np.stack([1 - p, p], axis=1), y, {})
     scores = sample.scores()
     low, high = (ends["ece"] for ends in intervals(sample, scores, n_rows, level=0.95))
@@ -33,15 +40,15 @@ def measured(
 @pytest.mark.parametrize(
     ("given", "direction", "consequence"),
     [
-        ({"slope": 0.4}, "too cautious", "avoid the costlier mistake more often than pays"),
-        ({"slope": 3.0}, "too sure", "risk the costlier mistake more often than pays"),
-        ({"middle": -2.0, "shift": 2.0}, "mixed", "can be wrong in either direction"),
+        (Distortion(slope=0.4), "too cautious", "avoid the costlier mistake more often than pays"),
+        (Distortion(slope=3.0), "too sure", "risk the costlier mistake more often than pays"),
+        (Distortion(middle=-2.0, shift=2.0), "mixed", "can be wrong in either direction"),
     ],
 )
 def test_the_direction_the_size_and_what_follows_are_said(
-    given: dict[str, float], direction: str, consequence: str
+    given: Distortion, direction: str, consequence: str
 ) -> None:
-    found = measured(2000, **given)
+    found = measured(2000, given)
     assert found.off
     assert found.direction == direction
     (words,) = calibration_sentences(found)
@@ -52,7 +59,7 @@ def test_the_direction_the_size_and_what_follows_are_said(
 
 
 def test_the_difference_is_that_of_the_squeezed_probabilities() -> None:
-    found = measured(200_000, slope=0.4)
+    found = measured(200_000, Distortion(slope=0.4))
     true = np.random.default_rng(1).normal(scale=2.0, size=200_000)
     # By symmetry: the mean probability of the likeliest class, as it is said and as it is.
     assert found.confidence == pytest.approx(expit(0.4 * np.abs(true)).mean(), abs=0.005)
@@ -74,7 +81,7 @@ def test_without_an_estimate_nothing_is_said() -> None:
 
 def test_the_page_the_card_the_terminal_and_the_data_warn() -> None:
     data, board, _ = fitted()
-    report = replace(report_fit(data, board, "0" * 64), calibration=measured(2000, slope=0.4))
+    report = replace(report_fit(data, board, "0" * 64), calibration=measured(2000, Distortion(slope=0.4)))
     words = "Be careful with its probabilities: they are too cautious"
     page = html.unescape(render(report))
     assert page.count(words) == 2  # in the result, and beside the figure

@@ -36,8 +36,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Subgroups:
 
     monkeypatch.setattr("ascertain.practice.comparison._subgroups.score", score)
     data, board, _ = fitted()
-    names = [name for name, size in SIZES.items() for _ in range(size)]
-    column = pd.Series(names, name="machine").replace(NOT_RECORDED, np.nan)
+    names = [None if name == NOT_RECORDED else name for name, size in SIZES.items() for _ in range(size)]
+    column = pd.Series(names, name="machine")
     rows = data.test.take(jnp.arange(len(names)) % len(data.test.y))
     return score_subgroups(board.best.advisor, rows, column, board.best.advisor.restorer)
 
