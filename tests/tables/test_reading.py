@@ -51,6 +51,37 @@ def test_numbers_with_decimal_commas_are_numbers(tmp_path: Path) -> None:
     assert table["a"].tolist() == [1.5, -0.25]
 
 
+def test_a_file_may_mix_decimal_marks_by_column(tmp_path: Path) -> None:
+    lines = "income;score;when;debt\n1234,5;638.0;25.10.2020;1.234,5\n-0,25; 7.25 ;26.10.2020;12,5\n;;;\n"
+    table = read_frame(write(tmp_path, lines))
+    assert table["income"].tolist()[:2] == [1234.5, -0.25]
+    assert table["score"].tolist()[:2] == [638.0, 7.25]
+    assert table["debt"].tolist()[:2] == [1234.5, 12.5]
+    assert table["when"].tolist()[:2] == ["25.10.2020", "26.10.2020"]
+    assert table.isna().iloc[2].all()
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_decimal_commas_are_read_whatever_separates_cells(tmp_path: Path, separator: str) -> None:
+    lines = ["dose|kind", '"1,5"|a', '"2"|b', '",25"|1.5']
+    table = read_frame(write(tmp_path, "\n".join(lines).replace("|", separator)))
+    assert table["dose"].tolist() == [1.5, 2, 0.25]
+    assert table["kind"].tolist() == ["a", "b", "1.5"]
+
+
+def test_columns_whose_decimal_mark_is_not_clear_are_named(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="'b' holds '1.234', which may stand for 1234 or 1.234; it is taken"):
+        table = read_frame(write(tmp_path, "a;b\n0,5;1.234\n1,5;2.345\n"))
+    assert table["b"].tolist() == ["1.234", "2.345"]
+    with pytest.warns(UserWarning, match="'b' has numbers with decimal commas and with decimal dots"):
+        table = read_frame(write(tmp_path, "a;b\n0,5;1.25\n1,5;2,34\n"))
+    with pytest.warns(UserWarning, match="'a' holds '1,234', which may stand for 1234 or 1.234; it is read"):
+        table = read_frame(write(tmp_path, "a;b;c\n1,234;638.5;1\n7;1.5;2\n"))
+    assert table["a"].tolist() == [1.234, 7]
+    assert table["b"].tolist() == [638.5, 1.5]
+    assert table["c"].tolist() == [1, 2]
+
+
 def test_compressed_files_and_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + PATIENTS.encode()))

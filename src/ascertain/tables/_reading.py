@@ -18,6 +18,7 @@ from ascertain._core.clusters import instance_numbers
 from ascertain._core.frames import as_pandas, value_name
 from ascertain.errors import InputError, did_you_mean
 from ascertain.tables._columns import MOSTLY, number_classes
+from ascertain.tables._decimals import read_decimals, warn_of_thousands
 from ascertain.tables._encoding import Encoding, fit_encoding
 from ascertain.tables._files import check_file, is_workbook, read_text
 from ascertain.tables._usable import set_aside
@@ -218,26 +219,33 @@ def _read_csv(path: Path, text: str, separator: str | None, markers: list[str]) 
     header = [" ".join(cell.split()) for cell in next((line for line in lines if any(line)), [])]
     _check_header(path, header)
     decimal = "," if sep == ";" and _DECIMAL_COMMA.search(text[:100_000]) else "."
+    given = {"sep": sep, "na_values": [*markers, *(f"{marker} " for marker in markers)]}
+    table = _parse_csv(path, text, decimal=decimal, **given)
+    texts = table.select_dtypes(include=["object", "string"]).columns
+    table[texts] = table[texts].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+    read, marks = read_decimals(table)
+    if marks - {decimal}:
+        warn_of_thousands(_parse_csv(path, text, dtype=str, **given), table.select_dtypes("float").columns)
+    return read
+
+
+def _parse_csv(path: Path, text: str, **options: Any) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # cells beyond the header would be lost
             table = pd.read_csv(
                 io.StringIO(text),
-                sep=sep,
-                decimal=decimal,
-                na_values=[*markers, *(f"{marker} " for marker in markers)],
                 keep_default_na=False,
                 skipinitialspace=True,
                 index_col=False,
                 low_memory=False,
+                **options,
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(
-            f"{path.name} cannot be read as a table separated by {sep!r} ({error}); name another "
+            f"{path.name} cannot be read as a table separated by {options['sep']!r} ({error}); name another "
             "separator (--sep), or put cells that hold the separator into quotes"
         ) from error
-    texts = table.select_dtypes(include=["object", "string"]).columns
-    table[texts] = table[texts].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
     # Titles of spreadsheets have line breaks.
     return table.set_axis([" ".join(str(name).split()) for name in table.columns], axis=1)
 
