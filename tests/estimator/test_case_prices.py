@@ -13,6 +13,7 @@ import pytest
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain import AcquisitionClassifier, InputError
+from ascertain._core.networks import LOWEST
 from ascertain.estimator._case_prices import check_case_costs, forbidden_actions
 from ascertain.estimator._consultation import Consultation
 from ascertain.policy import Policy
@@ -68,6 +69,45 @@ def advised(model: AcquisitionClassifier, rows: pd.DataFrame = NOTHING, **case: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return model.recommend(rows, **case).iloc[0]
+
+
+class WithinBudget(Cheapest):
+    """Takes the last action that it can pay for, by its own count."""
+
+    def __call__(
+        self,
+        x: Float[Array, "instances features"],
+        observed: Bool[Array, "instances features"],
+        acquired: Bool[Array, "instances actions"],
+        available: Bool[Array, "instances actions"],
+        *,
+        key: PRNGKeyArray,
+    ) -> Float[Array, "instances choices"]:
+        payable = self.problem.at(self.budget).affordable(acquired)
+        places = jnp.arange(acquired.shape[1], dtype=jnp.float32)[None]
+        return jnp.concatenate(
+            [jnp.full_like(places[:, :1], -jnp.inf), jnp.where(payable, places, LOWEST)], axis=1
+        )
+
+
+def test_what_is_free_fits_a_budget_that_is_overspent() -> None:
+    free = {"pair": 0, "visit": 0, "smoker": 0}
+    assert advised(blind(), spent=100)["why"] == "budget"
+    for model in (blind(), thrifty()):
+        assert advised(model, spent=100, costs={"pair": 0})["action"] == "pair"
+        case = Consultation(model.advisor_, budget=0.5, costs=free).enter({"age": 50})
+        answer = case.answer()
+        assert answer.over == 0.5
+        assert answer.recommended in ("pair", "smoker")
+        assert all(option.affordable for option in answer.options)
+    policy = WithinBudget(blind().advisor_.problem.without_names(), blind().advisor_.problem.budget)
+    counting = AcquisitionClassifier().adopt(replace(blind().advisor_, policy=policy))
+    assert advised(counting, spent=100, costs=free)["action"] == "smoker"  # the last of two that are free
+
+
+def test_sets_of_what_is_free_fit_a_budget_that_is_overspent() -> None:
+    found = advised(blind(), spent=100, costs={"pair": 0}, batch=2)
+    assert (found["actions"], found["cost"]) == (("pair",), 0)
 
 
 def test_a_policy_that_looks_at_prices_follows_those_of_the_case() -> None:

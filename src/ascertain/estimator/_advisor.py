@@ -277,12 +277,13 @@ class CaseRows(NamedTuple):
         return ~self.acquired & ~self.closed
 
     def legal(self, problem: Problem) -> Bool[Array, "rows actions"]:
-        """Which of these the budget of a row still pays for."""
+        """Which of these the budget of a row still pays for; what is free fits even if it is overspent."""
 
         def affordable(budget: Array, acquired: Array, spent: Array) -> Bool[Array, " actions"]:
             return problem.at(budget).affordable(acquired, spent)
 
-        return jax.vmap(affordable)(self.budget, self.acquired, self.spent) & self.open
+        fits = jax.vmap(affordable)(self.budget, self.acquired, self.spent)
+        return (fits | (problem.prices(self.acquired) == 0)) & self.open
 
     def after(self, problem: Problem, action: Int[Array, " rows"], values: Array) -> "CaseRows":
         """The rows once an action has revealed its features, which have these values."""
@@ -344,8 +345,10 @@ def _ask(
     seen = rows.x, rows.available, rows.acquired, rows.open
     if policy.at(problem.budget) is policy:
         return question(policy, *seen)
-    # Policies take it that what is acquired was paid for at its price, and nothing else.
-    budgets = rows.budget + (problem.total_cost(rows.acquired) - rows.spent)
+    # Policies take it that what is acquired was paid for at its price, and nothing else. Where the budget is
+    # overspent, nothing is left, but no less: what is free can still be taken.
+    paid = problem.total_cost(rows.acquired)
+    budgets = jnp.maximum(rows.budget + (paid - rows.spent), paid)
 
     def one(budget: Array, closed: Array, *row: Array) -> Array:
         # No plan may count on what cannot be taken: it is as if nobody could pay for it.

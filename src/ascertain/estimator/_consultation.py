@@ -252,7 +252,7 @@ class Consultation:
                 setups=tuple(each.name for each in unpaid if {*each.columns} & {*action.columns}),
                 score=float(advice.scores[0, place]),
                 benefit=max(float(benefits[place]), 0.0),
-                affordable=bool(prices[place] <= left),
+                affordable=bool(prices[place] <= max(left, 0.0)),
                 skipped=action.name in self.skipped,
                 forbidden=bool(forbidden[place]),
             )

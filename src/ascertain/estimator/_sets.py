@@ -190,7 +190,8 @@ class _Search(NamedTuple):
     def payable(self, sets: Sets) -> Bool[Array, "rows sets"]:
         """Which sets have open actions only, and fit what is left of a row's budget."""
         limit = jax.vmap(lambda budget: self.parts.problem.at(budget).limit)(self.rows.budget)
-        fits = self.rows.spent[:, None] + self.costs(sets) <= limit[:, None]
+        costs = self.costs(sets)
+        fits = (self.rows.spent[:, None] + costs <= limit[:, None]) | (costs == 0)
         return fits & ~(sets & ~self.rows.open[:, None]).any(axis=2)
 
     def gains(self, sets: Sets) -> Float[Array, "rows sets"]:
