@@ -180,6 +180,35 @@ def test_names_are_never_markup(browser: Browser, page: Page) -> None:
     assert browser.complaints() == []
 
 
+# What crosses the right edge of its card; not what only screen readers see.
+BEYOND_CARDS = """[...document.querySelectorAll(".card")].flatMap((card) => {
+  const edge = card.getBoundingClientRect().right;
+  const parts = [...card.querySelectorAll("*:not(.unseen)")].filter((part) => part.checkVisibility());
+  return parts.filter((part) => part.getBoundingClientRect().right > edge).map((part) => part.outerHTML);
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 400])
+def test_words_are_not_broken_nor_pushed_out_on_a_telephone(
+    browser: Browser, client: Client, width: int
+) -> None:
+    page = browser.open(client.url, width=width)
+    page.wait_for_selector("#recommendation strong")
+    page.evaluate(
+        """[...document.querySelectorAll("#options th[scope=row]")][0].textContent = "ultrasound";
+        for (const cell of document.querySelectorAll("#options .figure")) cell.textContent = "29% (0.294)";
+        document.querySelector("#options tr:last-child td:nth-child(4) .figure").textContent = "2 + 5 set-up";
+        """
+    )
+    assert page.evaluate(BEYOND_CARDS) == []
+    lines = page.evaluate(
+        """() => { const range = document.createRange();
+        range.selectNodeContents(document.querySelector("#options th[scope=row]"));
+        return new Set([...range.getClientRects()].map((each) => each.top)).size; }"""
+    )
+    assert lines == 1
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [400, 1280])
 def test_it_fits_and_asks_nobody_else(browser: Browser, client: Client, width: int, dark: bool) -> None:
@@ -187,6 +216,7 @@ def test_it_fits_and_asks_nobody_else(browser: Browser, client: Client, width: i
     page.wait_for_selector("#recommendation strong")
     assert browser.complaints() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(BEYOND_CARDS) == []
     assert all(url.startswith((client.url, "data:")) for url in browser.requests())
     background = "rgb(21, 23, 26)" if dark else "rgb(244, 243, 240)"
     expect(page.locator("body")).to_have_css("background-color", background)
