@@ -39,6 +39,7 @@ def test_it_comes_back_as_it_was(fitted: AcquisitionClassifier, folder: Path) ->
     assert loaded.costs == {"hat": 1.0, "smoker": 1.0, "scan": 5.0}
     assert [file.name for file in folder.iterdir()] == ["model.safetensors"]
     assert not unpacked(folder / "model.safetensors")[0]["contains_training_rows"]
+    assert loaded.advisor_.table_rows == fitted.advisor_.table_rows == (320, 80)  # of 400, a fifth validates
     assert loaded.advisor_.origin == fitted.advisor_.origin
 
 

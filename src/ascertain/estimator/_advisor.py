@@ -84,6 +84,7 @@ class Advisor:
     protocol: Protocol = PAPER
     auto: AutoChoice | None = None  # how its treatment was chosen, if it was
     target: str | None = None  # the column of classes, if it has a name
+    table_rows: tuple[int, int] | None = None  # of the table, trained on and validated with, each once
     habits: tuple[LabelSign, ...] = ()  # what told the class by being measured, in the training table
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field, NonNegativeFloat
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
@@ -42,6 +42,7 @@ class _Preprocessing(Strict):
     parameters: dict[str, Any]
     auto: AutoChoice | None = None
     target: str | None = None
+    table_rows: tuple[PositiveInt, PositiveInt] | None = None
     habits: tuple[LabelSign, ...] = ()
 
 
@@ -66,6 +67,7 @@ def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any])
         parameters=parameters,
         auto=advisor.auto,
         target=advisor.target,
+        table_rows=advisor.table_rows,
         habits=advisor.habits,
     )
     model = SavedModel(
@@ -105,7 +107,8 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
     predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
     learned = (model.policy, predictor, model.restorer, ranges)
     advisor = Advisor(encoding, classes, model.problem, *learned, origin, model.protocol)
-    return replace(advisor, auto=more.auto, target=more.target, habits=more.habits), more.parameters
+    told = {name: getattr(more, name) for name in ("auto", "target", "table_rows", "habits")}
+    return replace(advisor, **told), more.parameters
 
 
 def _as_json(classes: np.ndarray) -> list[Any]:

@@ -368,7 +368,12 @@ def fit_advisor(
     )
     ranges = shared.ranges(choices.restorer, encoding)
     learned = (policy, predictor, restorer, ranges)
-    return Advisor(encoding, classes, shared.problem, *learned, origin, auto=auto, habits=shared.habits)
+    return Advisor(
+        *(encoding, classes, shared.problem, *learned, origin),
+        auto=auto,
+        table_rows=(len(rows.trained), len(rows.validated)),
+        habits=shared.habits,
+    )
 
 
 def ranges_stage(name: str) -> str:

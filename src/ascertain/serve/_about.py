@@ -47,6 +47,7 @@ class About(BaseModel):
             f"class the case probably belongs to ({listed(map(str, advisor.classes))}), from what is known "
             "so far."
         )
+        trained, validated = _row_counts(advisor)
         kind = _KINDS[isinstance(advisor.policy, LooksAhead)]
         return About(
             title=title,
@@ -54,10 +55,18 @@ class About(BaseModel):
             cautions=(*CAUTIONS, *habit_sentences(advisor.habits)),
             provenance={
                 "Policy": f"{kind} ({origin.method}, {origin.state})",
-                "Training rows": f"{origin.train_rows:,}, repeats included",
-                "Validation rows": f"{origin.valid_rows:,}, repeats included",
+                "Training rows": trained,
+                "Validation rows": validated,
                 "Training data": f"sha256 {origin.data_hash[:16]}…",
                 "Seed": str(origin.seed),
                 "Served by": f"ascertain {__version__}",
             },
         )
+
+
+def _row_counts(advisor: Advisor) -> tuple[str, str]:
+    """How many rows of the table it was fitted to; older models know only how many with repeats."""
+    if advisor.table_rows is not None:
+        return f"{advisor.table_rows[0]:,}", f"{advisor.table_rows[1]:,}"
+    repeated = advisor.origin.train_rows, advisor.origin.valid_rows
+    return f"{repeated[0]:,}, repeats included", f"{repeated[1]:,}, repeats included"
