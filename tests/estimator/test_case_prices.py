@@ -198,6 +198,7 @@ def test_a_larger_budget_than_in_training_is_noted() -> None:
         ({"costs": {"age": "x"}}, "the cost of 'age' is 'x', no number"),
         ({"costs": [1]}, "costs must be a dict by name"),
         ({"forbid": "age"}, "forbid must list actions or columns"),
+        ({"forbid": ["zzz"]}, "there are 'age', 'pair', 'smoker', 'visit', 'hat', 'scan'$"),
         ({"forbid": ["aeg"]}, "forbid has 'aeg', which cannot be measured; did you mean 'age'"),
         ({"budget": -1}, "budget must not be negative"),
         ({"budget": [1, 2]}, "budget must be a number, or 1 of them"),

@@ -82,6 +82,18 @@ def test_known_columns_may_stay_empty_and_are_asked_until_they_can_be_used() -> 
     assert terminal.shown.count("cannot be used: 'sex' takes one of 'f', 'm'") == 2
 
 
+def test_commands_are_understood_while_known_columns_are_asked_for() -> None:
+    end, terminal = typed(
+        "list", "40", "ecg=1,5", "undo", "undo", "41", "skip ecg", "budget 3", "undo x", "f"
+    )
+    assert end.values == {"age": 41, "sex": "f"}
+    assert end.skipped == ("ecg",)
+    assert end.budget == 3
+    assert "expected to remove" in terminal.shown
+    end, _ = typed("sex=m", "40")
+    assert end.values == {"sex": "m", "age": 40}
+
+
 def test_one_may_stop_at_any_question() -> None:
     end, terminal = typed("help")  # then "stop", while the first known column is asked for
     assert end.values == {}

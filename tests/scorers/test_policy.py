@@ -99,6 +99,7 @@ def test_a_search_over_budgets_prefers_more_information() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        (lambda: scorers.PolicyScorer("xyzzy"), "'decision_cost', 'total_cost'"),
         (lambda: scorers.PolicyScorer("auc"), "no metric is called 'auc'; did you mean"),
         (lambda: scorers.policy_auroc(HistGradientBoostingClassifier(), [[0.0]], [0]), "has no policy"),
     ],

@@ -307,6 +307,8 @@ def test_known_columns_are_always_there_with_a_flag_where_training_rows_lacked_t
         ("scan", " 1,5 ", 1.5),
         ("scan", "-.5e1", -5.0),
         ("scan", "\N{MINUS SIGN}2", -2.0),
+        ("scan", "1.234,5", 1234.5),
+        ("scan", "1,234.5", 1234.5),
         ("scan", "0,125", 0.125),  # nobody groups thousands so
         ("smoker", "YES", True),
         ("smoker", "0", False),

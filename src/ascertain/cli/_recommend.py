@@ -45,7 +45,9 @@ def recommend(
     ids: Annotated[
         str,
         typer.Option(
-            "--id", help="Columns to keep, such as a patient's number, as a,b.", show_default="row numbers"
+            "--id",
+            help="Columns to keep, such as a patient's number, as a,b.",
+            show_default="row, counted as in a spreadsheet: the first below the names is 2",
         ),
     ] = "",
     budget: Annotated[
@@ -79,7 +81,7 @@ def recommend(
     count as not measured; a line says which.
     """
     from ascertain.estimator._classifier import AcquisitionClassifier
-    from ascertain.practice._recommend import recommend_rows
+    from ascertain.practice._recommend import recommend_rows, rounded
     from ascertain.tables._reading import read_frame
     from ascertain.tables._writing import write_frame
 
@@ -103,7 +105,7 @@ def recommend(
             on_rows=show,
         )
     if out is not None:
-        write_frame(found.table, out)
+        write_frame(rounded(found.table), out)
     if as_json:
         more = {} if out is not None else {"recommendations": _records(found.table)}
         print(json.dumps(found.summary() | more, indent=2, allow_nan=False))

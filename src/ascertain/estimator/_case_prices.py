@@ -64,7 +64,7 @@ def forbidden_actions(encoding: Encoding, forbid: Any) -> Bool[np.ndarray, " act
     closed: set[str] = set()
     for name in map(str, forbid):
         if name not in columns_of and name not in single:
-            names = [*columns_of, *single]
+            names = dict.fromkeys([*columns_of, *single])
             raise InputError(f"forbid has {name!r}, which cannot be measured; {did_you_mean(name, names)}")
         closed |= columns_of.get(name) or single[name]
     return np.array([bool(closed & {*action.columns}) for action in encoding.actions])

@@ -24,11 +24,10 @@ _DRAWS = 4
 
 def check_score_names(metric: str = "accuracy", estimator: str = "auto", *, decisions: bool = True) -> None:
     """Raise where there is no such metric or estimator; `decisions`: whether they have costs."""
-    if metric in DECISION_METRICS:
-        if not decisions:
-            raise InputError(f"there is no {metric!r}, as nothing says what decisions cost (decision_costs=)")
-        metric = "accuracy"
-    for kind, name, known in (("metric", metric, METRICS), ("estimator", estimator, _ESTIMATORS)):
+    if metric in DECISION_METRICS and not decisions:
+        raise InputError(f"there is no {metric!r}, as nothing says what decisions cost (decision_costs=)")
+    metrics = (*METRICS, *DECISION_METRICS) if decisions else METRICS
+    for kind, name, known in (("metric", metric, metrics), ("estimator", estimator, _ESTIMATORS)):
         if name not in known:
             raise InputError(f"no {kind} is called {name!r}; {did_you_mean(name, known)}")
 

@@ -38,6 +38,7 @@ _HELP = (
     ("save FILE", "keep the case, to continue with --case FILE"),
     ("stop", "end with the prediction; also quit or exit"),
 )
+_COMMANDS = ("help", "?", "list", "undo", "skip", "price", "budget", "save")
 _STOPS = ("stop", "quit", "exit")
 _WHY = {
     "policy": "nothing else is expected to be worth its price",
@@ -79,9 +80,7 @@ class Session:
         """Ask and answer until the user stops; an `EOFError` or an interruption is the caller's to catch."""
         self._print("[dim]Type a value, or help.[/]")
         try:
-            for column in self.case.advisor.encoding.known:
-                if column not in self.case.values and (value := self._ask_value(column)) is not None:
-                    self.case = self.case.enter({column: value})
+            self._ask_known()
             while True:
                 with self._console.status("Thinking"):
                     answer = self.case.answer()
@@ -89,6 +88,33 @@ class Session:
                 self._ask_step(answer)
         except _Stop:
             return self.case
+
+    def _ask_known(self) -> None:
+        """Ask for what is known from the start, until each column has a value or is left empty."""
+        unknown: set[str] = set()
+        known = self.case.advisor.encoding.known
+        while columns := [each for each in known if each not in {*self.case.values, *unknown}]:
+            line = self._ask(self._value_prompt(columns[0])).strip()
+            if not line:
+                unknown.add(columns[0])
+                continue
+            try:
+                self._execute_or_add(columns[0], line)
+            except (InputError, OSError) as error:
+                self._print_error(error)
+
+    def _execute_or_add(self, column: str, line: str) -> None:
+        """Do what a command says, or enter what was typed for a known column."""
+        word, _, rest = line.partition(" ")
+        word, rest = word.casefold(), rest.strip()
+        if line in (self._columns[column].categories or ()):
+            self._add(column, line)
+        elif word in _STOPS and not rest:
+            raise _Stop
+        elif word in _COMMANDS or _assignment(line, list(self._columns)):
+            self._execute(word, rest, line, None, None)
+        else:
+            self._add(column, line)
 
     def _ask_step(self, answer: Answer) -> None:
         """Ask until something has changed."""
@@ -104,14 +130,14 @@ class Session:
             except (InputError, OSError) as error:
                 self._print_error(error)
 
-    def _execute(self, word: str, rest: str, line: str, answer: Answer, option: Option | None) -> None:
+    def _execute(self, word: str, rest: str, line: str, answer: Answer | None, option: Option | None) -> None:
         match word:
             case "" if option is None or len(self._usable(option)) == 1:
                 self._print("[dim]Type a value, skip, stop or help.[/]")
             case "help" | "?":
                 self._show_help()
             case "list":
-                self._show_options(answer)
+                self._show_options(answer or self.case.answer())
             case "undo" if not rest:
                 self.case = self.case.undo()
             case "skip" if rest:
@@ -174,8 +200,8 @@ class Session:
 
     def _ask_value(self, column: str) -> Value | None:
         """Ask for one column until the answer can be used; None if it is left empty."""
-        allowed, categories = self._columns[column].allowed, self._columns[column].categories or ()
-        while line := self._ask(f"{column}, {allowed}; empty if not known > ").strip():
+        categories = self._columns[column].categories or ()
+        while line := self._ask(self._value_prompt(column)).strip():
             if line not in categories:
                 if line.casefold() in _STOPS:
                     raise _Stop
@@ -221,6 +247,9 @@ class Session:
             temporary.write_text(json.dumps(self.case.to_json(), indent=2) + "\n", encoding="utf-8")
         self.saved, self._last_saved = path, self.case
         self._print(f"Saved in {escape(str(path))}.")
+
+    def _value_prompt(self, column: str) -> str:
+        return f"{column}, {self._columns[column].allowed}; empty if not known > "
 
     def _prompt(self, option: Option | None) -> str:
         if option is None:

@@ -1,5 +1,6 @@
 """A table of new rows for a model: its columns matched by name, with a line for whatever does not match."""
 
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +15,8 @@ from ascertain.errors import InputError
 from ascertain.reporting._text import counted
 from ascertain.tables._columns import Column
 from ascertain.tables._encoding import Encoding
+
+FIRST_ROW = 2  # in a spreadsheet, whose first row has the names
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,8 @@ def match_columns(encoding: Encoding, table: pd.DataFrame, *, used: Collection[s
             f"{listed(others)}"
         )
     columns = table.reindex(columns=names)
+    for column in encoding.columns:
+        _check_numbers(column, columns[column.name])
     notes = []
     if extra:
         notes.append(f"Ignored, since the model does not know it: {listed(extra)}.")
@@ -81,6 +86,21 @@ def _likely(lacking: list[str], extra: list[str]) -> str:
         for found in get_close_matches(name.casefold().strip(), folded, 1, 0.8):
             return f" Did you mean {name!r} by {folded[found]!r}? Then rename it."
     return ""
+
+
+def _check_numbers(column: Column, cells: "pd.Series[Any]") -> None:
+    """Raise where a column of numbers holds a text, and name its row."""
+    if column.kind not in ("number", "boolean"):
+        return
+    is_text = cells.map(lambda cell: isinstance(cell, str)).to_numpy(bool)
+    # Where one cell holds a text, pandas reads the numbers of the others as texts, too.
+    no_number = is_text & pd.to_numeric(cells, errors="coerce").isna().to_numpy(bool)
+    for row in np.flatnonzero(no_number if no_number.any() else is_text)[:1]:
+        text = cells.iloc[row]
+        raise InputError(
+            f"the column {column.name!r} holds the text {text!r} in row {row + FIRST_ROW}; it takes "
+            f"{column.allowed}. If it means 'not measured', add --na {shlex.quote(text)}"
+        )
 
 
 def _unseen(column: Column, cells: "pd.Series[Any]") -> Bool[np.ndarray, " rows"]:

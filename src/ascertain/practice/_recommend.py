@@ -11,9 +11,10 @@ import pandas as pd
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._case_prices import case_notes, check_case_costs
 from ascertain.estimator._classifier import AcquisitionClassifier
-from ascertain.practice._new_rows import NewRows, match_columns
+from ascertain.practice._new_rows import FIRST_ROW, NewRows, match_columns
 
 ROWS_AT_ONCE = 4096  # between two reports of progress
+_ROUNDED = ("score", "probability", "low", "high", "right_at_end", "right_after")
 _STOP = {
     "policy": "the policy stops",
     "budget": "the budget is spent",
@@ -67,7 +68,8 @@ def recommend_rows(
     table
         The rows; columns are matched by name.
     ids
-        Columns to keep, such as a patient's number. Without any, rows are numbered from 1.
+        Columns to keep, such as a patient's number. Without any, rows are counted as in a spreadsheet, whose
+        first row has the names: from 2.
     budget
         What may be spent on a row; by default what the model was fitted for.
     spent
@@ -95,7 +97,7 @@ def recommend_rows(
     if batch is not None:
         sets = found.pop("actions").map(lambda names: (*names, *[None] * (batch - len(names))))
         found = pd.concat([pd.DataFrame(sets.tolist(), found.index, chosen, object), found], axis=1)
-    kept = table[list(ids)] if ids else pd.DataFrame({"row": np.arange(1, len(table) + 1)}, table.index)
+    kept = table[list(ids)] if ids else pd.DataFrame({"row": np.arange(len(table)) + FIRST_ROW}, table.index)
     clash = set(kept.columns) & {*found.columns, "outside"}
     kept = kept.rename(columns={name: f"{name} (given)" for name in clash})
     if spent is None and (found["why"] == "budget").any():
@@ -105,6 +107,12 @@ def recommend_rows(
         )
     whole = pd.concat([kept, found.assign(outside=rows.outside)], axis=1)
     return Recommended(whole, notes, usual if budget is None else budget, chosen)
+
+
+def rounded(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with probabilities and scores in six digits, which are more than can be relied on."""
+    shown = [name for name in _ROUNDED if name in table]
+    return table.assign(**{name: table[name].map(lambda number: float(f"{number:.6g}")) for name in shown})
 
 
 def stop_text(why: str) -> str:
@@ -140,8 +148,8 @@ def _amounts(table: pd.DataFrame, spent: str | None) -> tuple[np.ndarray | None,
         amounts = pd.to_numeric(table[spent], errors="coerce").to_numpy(np.float64)
         for row in np.flatnonzero(~(np.isfinite(amounts) & (amounts >= 0)))[:1]:
             raise InputError(
-                f"the column {spent!r} holds {table[spent].iloc[row]!r} in row {row + 1}, which is no amount "
-                "that was spent"
+                f"the column {spent!r} holds {table[spent].iloc[row]!r} in row {row + FIRST_ROW}, which is "
+                "no amount that was spent"
             )
         return amounts, {spent}
     try:

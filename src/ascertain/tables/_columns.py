@@ -13,6 +13,7 @@ from jaxtyping import Float64
 from ascertain._core.frames import listed, short_number, value_name
 from ascertain.errors import InputError
 from ascertain.tables._dates import Order, date_shape, day_name, days, is_date, learn_order
+from ascertain.tables._decimals import decimal_marks, read_number
 
 Kind = Literal["number", "boolean", "category", "date", "empty"]  # empty: never measured in training
 DatePart = Literal["month", "hour"]
@@ -22,7 +23,6 @@ MOSTLY = 0.8  # the share of numbers or dates beyond which other texts in a colu
 _A_YEAR = 366.0  # days
 _FEW_ROWS = 64  # up to here, reading cell by cell is quicker than asking pandas for each column
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 
 
@@ -87,8 +87,8 @@ class Column:
                 f"{text!r} may stand for {typed.replace(',', '')} or {typed.replace(',', '.')}; "
                 f"give {self.name!r} without a comma"
             )
-        elif self.kind == "number" and _NUMBER.fullmatch(typed):
-            amount = float(typed.replace(",", "."))
+        elif self.kind == "number" and (marks := decimal_marks([typed])):
+            amount = read_number(typed, marks[0])
             value = amount if abs(amount) <= LARGEST else None
         if value is None:
             raise InputError(f"{text!r} cannot be used: {self.name!r} takes {self.allowed}")
