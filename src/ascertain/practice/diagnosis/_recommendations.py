@@ -278,7 +278,7 @@ def _on_adapting(routes: FixedRoutes, found: Adaptivity | str) -> tuple[str, str
     if routes.best_is_known and routes.whole and found.high < _LITTLE_GAIN:
         return fixed, f"Letting a result decide what comes next gains {_gain_text(found)}: {enough}"
     if routes.best_is_known and not pays and routes.left < _LITTLE_LEFT:
-        return fixed, f"That leaves {routes.left:.2f} to be gained by adapting, at the most: {enough}"
+        return fixed, f"That leaves about {routes.left:.2f} to be gained by adapting: {enough}"
     gain = f"Letting a result decide what comes next gains {_gain_text(found)} over {found.over}"
     unclear = ": these rows do not show whether adapting pays."
     if not routes.whole:

@@ -5,15 +5,19 @@ So sets are also built by adding the most useful action to what a set has, for a
 each side of a possible fork: useful in the rows that the predictor was trained on.
 """
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ascertain.practice.diagnosis._adaptivity import fork_features, fork_threshold
-from ascertain.practice.diagnosis._route_scores import ScoredRows
+from ascertain.practice.diagnosis._route_scores import Outcomes, ScoredRows
 from ascertain.problem import Problem
 
 _MOST_FORKS = 30  # features to fork at, the cheapest ones
+_MOST_PREDICTIONS = 10_000_000  # to build one set; after as many in all, there are no further forks
+_FEWEST_ROWS = 500  # to build a set in, of large tables with large budgets
 
 
 def shorten_routes(
@@ -45,7 +49,9 @@ def propose_routes(
 ) -> Bool[np.ndarray, "routes actions"]:
     """Build a set for all rows and one for each side of a possible fork, that enough `scored` rows have."""
     nothing = np.zeros(problem.n_actions, bool)
-    found = [_build(rows, scored, problem, nothing)]
+    rows = _some_rows(rows, problem)
+    first_built = _build(rows, scored, problem, nothing)
+    found, predictions = [first_built.route], first_built.predictions
     for feature in fork_features(rows, prices)[:_MOST_FORKS]:
         there, values = rows.available[:, feature], rows.x[:, feature]
         above = values > fork_threshold(values[there])
@@ -53,31 +59,47 @@ def propose_routes(
         payable = np.asarray(problem.total_cost(jnp.asarray(first)) <= problem.limit)
         if not payable or scored.of_rarest_class(first[None]) < scored.enough:
             continue
-        sides = [rows.take(np.flatnonzero(there & side)) for side in (above, ~above)]
-        found += [_build(side, scored, problem, first) for side in sides]
+        for side in (above, ~above):
+            built = _build(rows.take(np.flatnonzero(there & side)), scored, problem, first)
+            found.append(built.route)
+            predictions += built.predictions
+        if predictions > _MOST_PREDICTIONS:
+            break
     return np.unique(np.stack(found), axis=0)
+
+
+def _some_rows(rows: ScoredRows, problem: Problem) -> ScoredRows:
+    """As many rows as can be predicted after every action of every step."""
+    most = max(_FEWEST_ROWS, _MOST_PREDICTIONS // (problem.n_actions * problem.most_acquisitions()))
+    if len(rows.y) <= most:
+        return rows
+    return rows.take(np.sort(np.random.default_rng(0).choice(len(rows.y), most, replace=False)))
+
+
+class _Built(NamedTuple):
+    route: Bool[np.ndarray, " actions"]
+    predictions: int  # made to find it
 
 
 def _build(
     rows: ScoredRows, scored: ScoredRows, problem: Problem, start: Bool[np.ndarray, " actions"]
-) -> Bool[np.ndarray, " actions"]:
+) -> _Built:
     """Add the action after which the predictor does best, while it is affordable and enough rows have it."""
-    acquired = start
+    acquired, predictions = start, 0
     while True:
         payable = np.asarray(problem.affordable(jnp.asarray(acquired))) & ~acquired
         larger = acquired | (np.arange(problem.n_actions) == np.flatnonzero(payable)[:, None])
         larger = larger[scored.of_rarest_class(larger) >= scored.enough]
         if not len(larger):
-            return acquired
-        acquired = larger[np.argmax(_least_utility(rows, larger))]
+            return _Built(acquired, predictions)
+        outcomes = rows.outcomes(larger)
+        predictions += int(outcomes.has.sum())
+        acquired = larger[np.argmax(_least_utility(rows, outcomes))]
 
 
-def _least_utility(
-    rows: ScoredRows, routes: Bool[np.ndarray, "routes actions"]
-) -> Float[np.ndarray, " routes"]:
+def _least_utility(rows: ScoredRows, outcomes: Outcomes) -> Float[np.ndarray, " routes"]:
     """The class-balanced mean utility after each route, less one standard error."""
-    outcomes = rows.outcomes(routes)
-    mean, variance = np.zeros((2, len(routes)))
+    mean, variance = np.zeros((2, len(outcomes.has)))
     for label in range(rows.n_classes):
         has = outcomes.has[:, rows.y == label]
         utility = outcomes.utility[:, rows.y == label]
