@@ -1,10 +1,14 @@
 """Fixed routes on tables where we know which column is worth buying."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ascertain import Problem
+from ascertain.practice.diagnosis import _route_proposals
 from ascertain.practice.diagnosis._fixed_routes import FixedRoutes, find_routes
+from ascertain.practice.diagnosis._route_scores import ScoredRows
 
 NAMES = ("noise", "good", "other", "more")
 
@@ -51,6 +55,21 @@ def test_it_is_found_where_no_row_has_two_actions() -> None:
 def test_nothing_is_gained_where_there_is_nothing_to_know(rate: float) -> None:
     found = look(rate, informative=False)
     assert found.best_score < 0.5 + 2 * found.noise
+
+
+def test_large_tables_with_large_budgets_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    built_in: list[int] = []
+    build = _route_proposals._build
+
+    def noted(rows: ScoredRows, *more: Any) -> Any:
+        built_in.append(len(rows.y))
+        return build(rows, *more)
+
+    monkeypatch.setattr(_route_proposals, "_build", noted)
+    monkeypatch.setattr(_route_proposals, "_MOST_PREDICTIONS", 1000)
+    assert look(0.0, informative=True, n=6000).best == ("good",)
+    assert built_in[0] == 500
+    assert len(built_in) == 3  # for all rows, and for both sides of one fork
 
 
 def test_too_few_rows_or_no_choice_are_explained() -> None:

@@ -222,7 +222,12 @@ def test_a_fixed_set_is_advised_only_where_adapting_gains_little(
     [
         (GAIN, 0.8, "Compare a policy", "Too few rows have larger sets"),
         (replace(GAIN, gain=0.0, low=-0.01, high=0.01), 0.8, "Compare a policy", "cannot show whether"),
-        (replace(GAIN, gain=0.0, low=-0.05, high=0.05), 0.98, "Try a fixed set", "leaves about 0.02 to be gained"),
+        (
+            replace(GAIN, gain=0.0, low=-0.05, high=0.05),
+            0.98,
+            "Try a fixed set",
+            "leaves about 0.02 to be gained",
+        ),
         (GAIN, 0.98, "Compare a policy", "gains 0.10 (0.04 to 0.16) over the best fixed set that enough"),
     ],
 )
