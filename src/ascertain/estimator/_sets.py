@@ -136,8 +136,8 @@ class _Search(NamedTuple):
     def grown(self, chosen: Sets, size: int) -> Sets:
         """Add the best action to each set until it is full or nothing is affordable.
 
-        The second set grows by what an action adds per price. An action also added if it tells
-        nothing by itself, as it may tell something with the next.
+        The second set grows by what an action adds per price. Actions that tell nothing by themselves are
+        added, too, as they may tell something with the next.
         """
         n_rows, n_sets, n_actions = chosen.shape
         alone = jnp.eye(n_actions, dtype=bool)[None, None]
