@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 
 from ascertain.evaluation._intervals import WeightedPredictions
-from ascertain.practice.comparison._leaderboard import Leaderboard
+from ascertain.practice.comparison._leaderboard import FLOOR, PANEL, FittedCandidate, Leaderboard
 from ascertain.practice.comparison._scoring import Estimator
 from ascertain.reporting._names import colours, plain
 from ascertain.reporting._style import INK, MUTED, TEXT_WIDTH
@@ -16,7 +16,8 @@ from ascertain.reporting._style import INK, MUTED, TEXT_WIDTH
 _FEWEST_IN_BIN = 20
 _MOST_BINS = 10
 _Z = 1.96
-_RESTRICTED_STYLE = (0, (4, 2))
+_RESTRICTED_STYLE = "--"
+_STYLES = {PANEL: "-", FLOOR.method: ":"}  # by method; both are grey
 
 
 def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
@@ -38,7 +39,7 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
             [score.estimate for score in scores.values()],
             marker="o" if best else ".",
             markersize=4 if best else 3,
-            linestyle=_RESTRICTED_STYLE if fitted.treatment == "restricted" else "-",
+            linestyle=_line_style(fitted),
             color=colour,
             linewidth=2.0 if best else 1.0,
             label=plain(fitted.name, 60) + (" (chosen; 95% interval)" if best else ""),
@@ -47,6 +48,13 @@ def draw_budget_curves(board: Leaderboard, estimator: Estimator) -> Figure:
     axes.set(xlabel="budget", ylabel="AUROC on test rows")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
     return figure
+
+
+def _line_style(fitted: FittedCandidate) -> str:
+    """Tell apart the lines of one colour."""
+    if fitted.candidate.method in _STYLES:
+        return _STYLES[fitted.candidate.method]
+    return _RESTRICTED_STYLE if fitted.treatment == "restricted" else "-"
 
 
 def draw_calibration(sample: WeightedPredictions, classes: Sequence[str]) -> Figure:
