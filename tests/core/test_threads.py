@@ -3,6 +3,8 @@
 import threading
 import time
 
+import pytest
+
 from ascertain._core.threads import Turns
 
 
@@ -43,11 +45,13 @@ def test_who_asks_again_at_once_has_to_wait_for_others() -> None:
 
 
 def test_an_error_ends_a_turn() -> None:
-    turns = Turns()
-    try:
+    turns, came = Turns(), threading.Event()
+
+    def come() -> None:
         with turns:
-            raise ValueError
-    except ValueError:
-        pass
-    with turns:
-        pass
+            came.set()
+
+    with pytest.raises(ValueError, match="failed"), turns:
+        raise ValueError("failed")
+    threading.Thread(target=come, daemon=True).start()
+    assert came.wait(10)
