@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from ascertain.cli._app import console
+from ascertain.cli._processes import shares
 from tests.cli.test_app import run
 from tests.study.studies import write_tiny
 
@@ -74,6 +75,18 @@ def test_two_processes_by_one_command(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(list((tmp_path / "out" / "timelines").glob("*.json"))) >= 1
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (2, [["a", "c"], ["b"]]),
+        (3, [["a"], ["b"], ["c"]]),
+        (4, [["a"], ["b"], ["c"], ["a"]]),
+    ],
+)
+def test_processes_begin_with_different_datasets(count: int, expected: list[list[str]]) -> None:
+    assert shares(["a", "b", "c"], count) == expected
+
+
 def test_figures_and_report_are_written(
     finished_by_command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +133,8 @@ def test_list_names_what_comes_along(
         (("study", "run", "quick", "--datasets", "cubee"), "did you mean"),
         (("study", "run", "quick", "--processes", "2"), "nvidia-cuda-mps-control -d"),
         (("study", "run", "quick", "--processes", "2", "--engine", "dask"), "--engine local"),
+        (("study", "run", "quick", "--processes", "2", "--first", "cube_nm"), "without --processes"),
+        (("study", "run", "quick", "--first", "cube_mn"), "did you mean"),
         (("study", "status", "."), "no study.toml"),
         (("report", "."), "results.parquet"),
     ],

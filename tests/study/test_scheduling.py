@@ -248,6 +248,51 @@ def test_programs_of_long_chunks_are_compiled_first(tmp_path: Path) -> None:
     assert [stage.part for stage in runner.prepared if _cells(stage)] == ["ol", "ol", "dime", "random"]
 
 
+def test_datasets_to_begin_with_are_finished_before_programs_of_others_are_compiled(tmp_path: Path) -> None:
+    """CUBE-NM has 55 columns, so that it shares no program with CUBE."""
+    computed: list[str] = []
+
+    class Noting(Idle):
+        def prepare(self, name: Hashable, stage: Stage, like: Callable[[], Inputs], width: int) -> None:
+            if like().train.x.shape[1] == 55:
+                computed.append(f"{sum(size for _, size in self.chunks)} jobs before")
+            super().prepare(name, stage, like, width)
+
+    study = tiny(datasets=("cube_nm", "cube"), methods=("random",))
+    runner = Noting(64)
+    assert run_study(study, tmp_path, runner=runner, first=("cube",)).finished == 12
+    jobs = 2 * (1 + 1 + 1 + 3)  # splits x (predictor, mask, restored table, cells)
+    assert computed
+    assert set(computed) == {f"{jobs} jobs before"}
+
+
+def test_what_other_runs_have_finished_meanwhile_is_not_compiled(tmp_path: Path) -> None:
+    """The results of another run appear in the folder while this one computes its first dataset."""
+    study = tiny(datasets=("cube_nm", "cube"), methods=("random",))
+
+    class Interrupting(Idle):
+        def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+            if self.chunks == []:  # another process, which this one has not seen when it began
+                for path in elsewhere.rglob("*.*"):
+                    if path.is_file() and "cube_nm" in path.name:
+                        target = tmp_path / "store" / path.relative_to(elsewhere)
+                        target.write_bytes(path.read_bytes())
+            return super().run(name, inputs)
+
+    elsewhere = tmp_path / "elsewhere"
+    run_study(study, elsewhere, runner=Idle(64))
+    runner = Interrupting(64)
+    assert run_study(study, tmp_path / "store", runner=runner, first=("cube",)).finished == 12
+    assert sum(size for _, size in runner.chunks) == 12  # cube's jobs alone
+
+
+def test_a_failure_among_the_first_datasets_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    study = tiny(datasets=("cube_nm", "cube"), methods=("random",))
+    runner = Idle(64, fails=lambda stage: stage.name == "mask")
+    summary = run_study(study, tmp_path, runner=runner, first=("cube",))
+    assert summary.finished == 2 * 2  # complete data need no mask, in either
+
+
 def test_a_full_disk_ends_the_run_and_blames_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Store, *arguments: object) -> None:
         raise OSError(28, "No space left on device")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -11,11 +12,12 @@ _MEMORY = 0.84  # of the GPU's, for all processes together
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
-def run_in_processes(count: int, arguments: list[str]) -> int:
+def run_in_processes(count: int, arguments: list[str], datasets: Sequence[str]) -> int:
     """Run the command line with these arguments in several processes at once; the worst exit status.
 
-    They share the work through the study's folder. The first one shows its progress; all show errors. This
-    process does not use the GPU, so that its memory is theirs.
+    They share the work through the study's folder. Each begins with datasets of its own, since each has to
+    compile what it runs. The first one shows its progress; all show errors. This process does not use the
+    GPU, so that its memory is theirs.
     """
     folder = Path(os.environ.get(_PIPES, "/tmp/nvidia-mps"))
     if not (folder / "control").exists():
@@ -26,14 +28,19 @@ def run_in_processes(count: int, arguments: list[str]) -> int:
         )
     environment = {**os.environ, "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{_MEMORY / count:.2f}"}
     command = [sys.executable, "-m", "ascertain", *without_option(arguments)]
-    started = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL if number else None)
-        for number in range(count)
-    ]
+    started = []
+    for number, own in enumerate(shares(datasets, count)):
+        shown = subprocess.DEVNULL if number else None
+        started.append(subprocess.Popen([*command, "--first", ",".join(own)], env=environment, stdout=shown))
     try:
         return max(process.wait() for process in started)
     except KeyboardInterrupt:  # which they have got, too
         return max(process.wait() for process in started)
+
+
+def shares(datasets: Sequence[str], count: int) -> list[Sequence[str]]:
+    """The datasets that each of so many processes begins with; they take turns where these are too few."""
+    return [datasets[number % len(datasets) :: count] for number in range(count)]
 
 
 def without_option(arguments: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,19 +118,36 @@ def study_run(
         typer.Option(help="Minutes after which nothing is begun; what runs then is still finished and kept."),
     ] = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="Processes that share one GPU, where NVIDIA's MPS is running.")
+        int,
+        typer.Option(
+            min=1,
+            help="Processes that share one GPU, where NVIDIA's MPS is running; as many as datasets is a good "
+            "number.",
+        ),
     ] = 1,
+    first: Annotated[
+        str | None,
+        typer.Option(
+            help="Datasets to begin with, with commas. Several processes or machines that share a folder "
+            "compile less if each begins with others."
+        ),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Compute what is missing of a study, and write its tables."""
     if processes > 1:
         if engine != "local":
             raise typer.BadParameter("goes with --engine local", param_hint="--processes")
-        raise typer.Exit(run_in_processes(processes, sys.argv[1:]))
+        if first is not None:
+            raise typer.BadParameter("goes without --processes, which sets it", param_hint="--first")
+        raise typer.Exit(run_in_processes(processes, sys.argv[1:], _read(file, datasets, protocol).datasets))
     study = _read(file, datasets, protocol)
+    begin_with = () if first is None else study.narrowed(_names(first), None).datasets
     folder = out or Path(study.name)
     seconds = None if stop_after is None else 60 * stop_after
-    summary = run_with_progress(study, folder, _runner(engine, address, width), data_dir, mix, seconds)
+    summary = run_with_progress(
+        study, folder, _runner(engine, address, width), data_dir, mix, seconds, begin_with
+    )
     console.print(
         f"{summary.finished} of {summary.cells} cells are there after {summary.seconds:.0f} s.",
         highlight=False,
@@ -193,6 +211,7 @@ def run_with_progress(
     data_dir: Path | None = None,
     mix: bool = False,
     stop_after: float | None = None,
+    first: Collection[str] = (),
 ) -> "Summary":
     """Run a study with a progress bar."""
     from ascertain.study import run_study
@@ -213,6 +232,7 @@ def run_with_progress(
                 data_dir=data_dir,
                 mix=mix,
                 stop_after=stop_after,
+                first=first,
                 on_progress=show,
                 on_warning=warn,
             )
@@ -229,8 +249,11 @@ def run_with_progress(
 def _read(file: str, datasets: str | None, protocol: str | None) -> "Study":
     from ascertain.study import read_study
 
-    names = None if datasets is None else [name.strip() for name in datasets.split(",")]
-    return read_study(file).narrowed(names, protocol)
+    return read_study(file).narrowed(None if datasets is None else _names(datasets), protocol)
+
+
+def _names(datasets: str) -> list[str]:
+    return [name.strip() for name in datasets.split(",")]
 
 
 def _runner(engine: str, address: str | None, width: int | None) -> "Runner":

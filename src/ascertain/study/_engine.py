@@ -4,7 +4,7 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,7 @@ def run_study(
     data_dir: Path | None = None,
     mix: bool = False,
     stop_after: float | None = None,
+    first: Collection[str] = (),
     on_progress: Callable[[Progress], object] = lambda progress: None,
     on_warning: Callable[[str], object] = lambda message: None,
 ) -> Summary:
@@ -83,6 +84,9 @@ def run_study(
         processor cores, or by other versions.
     stop_after
         Seconds after which no chunk is begun; those begun before are finished and saved.
+    first
+        Datasets to begin with. Programs of the others are compiled once nothing is left to do for these, so
+        that several processes which begin with different datasets do not all compile everything.
     on_progress
         Called when a chunk begins or ends.
     on_warning
@@ -98,7 +102,7 @@ def run_study(
     store = Store(folder)
     store.open()
     try:
-        run = _Run(grid, store, runner, mix, on_progress, on_warning)
+        run = _Run(grid, store, runner, mix, first, on_progress, on_warning)
         deadline = math.inf if stop_after is None else start + stop_after
         _write_study_file(study, folder)
         try:
@@ -121,6 +125,7 @@ class _Run:
         store: Store,
         runner: Runner,
         mix: bool,
+        first: Collection[str],
         on_progress: Callable[[Progress], object],
         on_warning: Callable[[str], object],
     ):
@@ -139,14 +144,18 @@ class _Run:
             if store.is_damaged(job):
                 on_warning(f"{store.path(job)} is damaged; it is computed again")
         self._total, self._left = len(missing), -1
-        self._groups = group_jobs(missing, self.materials, runner)
-        self._group_of = {job.id: group for group in self._groups for job in group.waiting}
+        groups = group_jobs(missing, self.materials, runner)
+        self._group_of = {job.id: group for group in groups for job in group.waiting}
+        self._groups = [group for group in groups if not first or group.is_about(first)]
+        self._later = [group for group in groups if group not in self._groups]
 
     def compute_until(self, deadline: float) -> None:
         """Compute all that can be computed; begin no job after the deadline of `time.perf_counter`."""
         self._deadline = deadline
         for group in self._groups:
             self._prepare(group)
+        if not self._groups:
+            self._take_up_the_rest()
         pending: dict[Future[None], Chunk] = {}
         idle = False  # nothing was begun or done in the last round, though every program is compiled
         threads = ThreadPoolExecutor(_MOST_THREADS)
@@ -173,8 +182,10 @@ class _Run:
                         self._finish(pending.pop(future), future.exception())
                     idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
                     if not pending and not done:
-                        self._accept_from_other_runs()
+                        self._accept_from_other_runs(self._groups)
                     self._groups = [group for group in self._groups if group.waiting or group.running]
+                    if self._later and self._stuck():
+                        self._take_up_the_rest()
                     self._timeline.lacks_program(self._lacks_program())
                     self._report("")
                 if not pending and self._stuck():
@@ -202,6 +213,14 @@ class _Run:
             job = group.waiting[0]
             like = partial(self.materials.like, job)
             self.runner.prepare((group.name, group.width), self.materials.stage(job), like, group.width)
+
+    def _take_up_the_rest(self) -> None:
+        """Go on with datasets that were not to be begun with, as far as other runs have not finished them."""
+        self._accept_from_other_runs(self._later)
+        rest, self._later = [group for group in self._later if group.waiting], []
+        for group in rest:
+            self._prepare(group)
+        self._groups += rest
 
     def _next_chunks(self, running: list[Chunk], idle: bool) -> list[Chunk]:
         """Chunks to compute now, of the first groups whose program and inputs are ready.
@@ -397,18 +416,19 @@ class _Run:
         return any(not self._is_ready(group) and self._inputs_ready(group) for group in self._groups)
 
     def _stuck(self) -> bool:
-        """Whether every job that is left needs one that has failed."""
+        """Whether every job that is left of these groups needs one that has failed."""
         return all(self._blocked(job) for group in self._groups for job in group.waiting)
 
-    def _accept_from_other_runs(self) -> None:
+    def _accept_from_other_runs(self, groups: list[Group]) -> None:
         """Use what other runs on this store have finished."""
-        for group in self._groups:
+        for group in groups:
             for job in list(group.waiting):
                 if self._accept(job):
                     self._done(group, job)
 
     def _report(self, doing: str) -> None:
-        left = sum(len(group.waiting) + len(group.running) for group in self._groups)
+        groups = (*self._groups, *self._later)
+        left = sum(len(group.waiting) + len(group.running) for group in groups)
         if doing or left != self._left:
             self._left = left
             self._on_progress(Progress(self._total - left, self._total, doing))

@@ -1,5 +1,6 @@
 """Jobs that share a program, in the order in which they are to be computed."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +22,10 @@ class Group:
     waiting: list[Job] = field(default_factory=list)
     running: set[str] = field(default_factory=set)  # the jobs' ids
     free: int = 0  # places of its chunk, if jobs may join that
+
+    def is_about(self, datasets: Collection[str]) -> bool:
+        """Whether some of its jobs are about one of these datasets."""
+        return any(job.dataset in datasets for job in self.waiting)
 
 
 class Chunk(NamedTuple):
