@@ -329,7 +329,9 @@ def _advice(
     legal = rows.legal(problem)
     scores = _ask(_scores, policy, problem, rows)
     everything = rows.available | parts.columns.any(axis=0)[None]
-    possible = jax.lax.map(lambda each: predictor(jnp.where(everything, each, 0.0), everything), drawn)
+    possible = for_each_draw(
+        lambda each: predictor(jnp.where(everything, each, 0.0), everything), drawn, len(now)
+    )
     low, high = parts.ranges(now, possible, unknown_columns(parts.columns, ~rows.available))
     choice = choose(scores, legal)
     # Results can be ignored: with more of them, nobody is right less often.
