@@ -8,7 +8,8 @@ prediction, or the predictions themselves where no column tells much.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from functools import cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -150,9 +151,9 @@ def _split(
     is_category = column.kind == "category"
     groups = values.argmax(axis=2) if is_category else (values[..., 0] > 0.5).astype(np.int64)
     member = groups[..., None] == np.arange(max(int(groups.max()) + 1, 2))
+    target = _centred(target)
     sums = np.einsum("rdg,rdk->rgk", member, target)
-    counts = member.sum(axis=1)
-    between = (sums**2).sum(axis=2) / np.maximum(counts, 1)
+    between = (sums**2).sum(axis=2) / np.maximum(member.sum(axis=1), 1)
     return _Split(groups, _share(between.sum(axis=1), target), np.full((len(values), 2, 2), np.nan))
 
 
@@ -163,47 +164,62 @@ def _intervals(
     n_rows, n_draws = values.shape
     order = np.argsort(values, axis=1, kind="stable")
     ranked = np.take_along_axis(values, order, axis=1)
-    sums = np.cumsum(np.take_along_axis(target, order[..., None], axis=1), axis=1)
-    sums = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
-    least = max(1, int(np.ceil(_LEAST_SHARE * n_draws)))
-    places = range(least, n_draws - least + 1)  # a cut before this draw
-    free = np.zeros((n_rows, n_draws + 1), bool)
-    free[:, 1:n_draws] = ranked[:, 1:] > ranked[:, :-1]
-
-    # Of every interval that may be cut out: its sum squared, by its size. Pairs of cuts share most of them.
-    spans = np.zeros((n_rows, n_draws + 1, n_draws + 1))
-    for begin in (0, *places):
-        sizes = np.arange(1, n_draws - begin + 1)
-        squares = ((sums[:, begin + 1 :] - sums[:, begin, None]) ** 2).sum(axis=2)
-        spans[:, begin, begin + 1 :] = squares / sizes
-
-    def between(cuts: Int[np.ndarray, "ways cuts"]) -> Float64[np.ndarray, "ways rows"]:
-        edges = np.pad(cuts, ((0, 0), (1, 1)), constant_values=((0, 0), (0, n_draws)))
-        value = sum(spans[:, begin, end] for begin, end in pairwise(edges.T))
-        return np.where(free[:, cuts].all(axis=2), value, -np.inf).T
-
-    ones = np.array([(place,) for place in places])
-    twos = np.array([pair for pair in combinations(places, 2) if pair[1] - pair[0] >= least])
-    one, two = between(ones), between(twos)
-    best_one, best_two = one.argmax(axis=0), two.argmax(axis=0)
-    explained = [_share(each.max(axis=0), target) for each in (one, two)]
-    three = explained[1] - explained[0] > _THIRD_EXPLAINS
-    cuts = np.where(three[:, None], twos[best_two], n_draws)
-    cuts[~three, 0] = np.where(explained[0] > 0, ones[best_one][:, 0], n_draws)[~three]
+    target = np.take_along_axis(_centred(target), order[..., None], axis=1)
+    spans = _spans(target)
+    # What a cut begins; draws of the same value cannot be cut apart.
+    spans[:, 1:n_draws][ranked[:, 1:] == ranked[:, :-1]] = -np.inf
+    (cut, explained), (pair, explained_by_pair) = (_best(spans, ways, target) for ways in _ways(n_draws))
+    three = explained_by_pair - explained > _THIRD_EXPLAINS
+    cuts = np.where(three[:, None], pair, n_draws)
+    cuts[~three, 0] = np.where(explained > 0, cut[:, 0], n_draws)[~three]
     rank = np.argsort(order, axis=1)
     groups = (rank[..., None] >= cuts[:, None]).sum(axis=2)
     padded = np.concatenate([ranked, np.full((n_rows, 1), np.nan)], axis=1)
     below = np.take_along_axis(padded, cuts - 1, axis=1)
     bounds = np.stack([below, np.take_along_axis(padded, cuts, axis=1)], axis=2)
-    return _Split(groups, np.where(three, *explained[::-1]), bounds)
+    return _Split(groups, np.where(three, explained_by_pair, explained), bounds)
+
+
+def _centred(target: Float64[np.ndarray, "rows draws k"]) -> Float64[np.ndarray, "rows draws k"]:
+    """Less its mean in each row, so that sums of squares between groups need no correction."""
+    return target - target.mean(axis=1, keepdims=True)
+
+
+def _spans(target: Float64[np.ndarray, "rows draws k"]) -> Float64[np.ndarray, "rows begins ends"]:
+    """Of every interval of ordered draws: its sum of targets squared, by its size."""
+    n_rows, n_draws, k = target.shape
+    sums = np.concatenate([np.zeros((n_rows, 1, k)), np.cumsum(target, axis=1)], axis=1)
+    products = sums @ sums.swapaxes(1, 2)
+    own = products.diagonal(axis1=1, axis2=2)
+    places = np.arange(n_draws + 1)
+    return (own[:, :, None] + own[:, None] - 2 * products) / np.maximum(places - places[:, None], 1)
+
+
+@cache
+def _ways(n_draws: int) -> tuple[Int[np.ndarray, "ways 3"], Int[np.ndarray, "pairs 4"]]:
+    """Where ordered draws can be cut once, and twice: the ends of the intervals, of which none is short."""
+    least = max(1, int(np.ceil(_LEAST_SHARE * n_draws)))
+    places = range(least, n_draws - least + 1)  # a cut before this draw
+    twos = [pair for pair in combinations(places, 2) if pair[1] - pair[0] >= least]
+    return np.array([(0, place, n_draws) for place in places]), np.array(
+        [(0, *pair, n_draws) for pair in twos]
+    )
+
+
+def _best(
+    spans: Float64[np.ndarray, "rows begins ends"],
+    ways: Int[np.ndarray, "ways edges"],
+    target: Float64[np.ndarray, "rows draws k"],
+) -> tuple[Int[np.ndarray, "rows cuts"], Float64[np.ndarray, " rows"]]:
+    """The cuts between which targets differ most, and the share of the variance that they explain."""
+    between = spans[:, ways[:, :-1], ways[:, 1:]].sum(axis=2)
+    return ways[between.argmax(axis=1), 1:-1], _share(between.max(axis=1), target)
 
 
 def _share(between: Float64[np.ndarray, " rows"], target: Float64[np.ndarray, "rows draws k"]) -> np.ndarray:
-    """The share of the variance that lies between groups, from their sums of squares; 0 if there is none."""
-    mean = target.mean(axis=1)
-    base = target.shape[1] * (mean**2).sum(axis=1)
-    total = ((target - mean[:, None]) ** 2).sum(axis=(1, 2))
-    return np.where((total > 1e-12) & np.isfinite(between), (between - base) / np.maximum(total, 1e-12), 0.0)
+    """The share of the variance of centred targets that lies between groups; 0 if there is none."""
+    total = (target**2).sum(axis=(1, 2))
+    return np.where((total > 1e-12) & np.isfinite(between), between / np.maximum(total, 1e-12), 0.0)
 
 
 def _interval(
