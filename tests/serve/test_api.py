@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ascertain import StoreError
 from ascertain.estimator._advisor import Advisor
-from ascertain.estimator._consultation import Consultation
+from ascertain.estimator._consultation import Consultation, Entry
 from ascertain.predictors._calibration import Calibrated
 from ascertain.serve import About, create_app
 from ascertain.serve._replies import Score
@@ -82,15 +82,29 @@ def test_a_policy_that_looks_ahead_says_what_it_expects(
 
 def test_one_program_says_what_two_say(advisor: Advisor) -> None:
     consultation = Consultation(advisor).enter({"age": 50, "systolic": 120})
-    x, available = advisor.encoding.transform(consultation._row())
+    x, available = advisor.encoding.transform(consultation._rows())
     closed = np.array([True, False, False, True, False])
-    advice, benefits = advisor.consult(x[0], available[0], 2.0, closed)
+    advice, benefits, course = advisor.consult(x, available, 2.0, closed, budget=7.0)
+    alone = x[-1:], available[-1:]
     for found, expected in zip(
-        advice, advisor.advise(x, available, np.array([2.0]), closed[None]), strict=True
+        advice, advisor.at(7.0).advise(*alone, np.array([2.0]), closed[None]), strict=True
     ):
         np.testing.assert_array_equal(found, expected)
-    np.testing.assert_allclose(benefits, advisor.benefits(x[0], available[0]), atol=1e-6)  # rounding
-    np.testing.assert_allclose(advisor.track(x, available), advisor.predict(x, available), atol=1e-6)
+    np.testing.assert_allclose(benefits, advisor.benefits(x[-1], available[-1]), atol=1e-6)  # rounding
+    np.testing.assert_allclose(course, advisor.predict(x, available), atol=1e-6)
+
+
+@pytest.mark.parametrize("steps", [15, 16, 40])  # the program takes 16 moments, the start among them
+def test_the_course_is_as_long_as_the_case(advisor: Advisor, steps: int) -> None:
+    case = Consultation(advisor)
+    for value in range(steps - 1):
+        case = replace(case, entries=(*case.entries, Entry(values={"age": 20.0 + value})))
+    course = case.enter({"sex": "female"}).answer().course
+    for moment in (0, 1, steps // 2, steps - 1):
+        known = replace(case, entries=case.entries[:moment]).answer().probabilities
+        assert course[moment] == pytest.approx(known, abs=1e-6)
+    assert len(course) == steps + 1
+    assert course[-1] == pytest.approx(case.enter({"sex": "female"}).answer().probabilities, abs=1e-6)
 
 
 def test_no_case_compiles_anything(client: Client) -> None:

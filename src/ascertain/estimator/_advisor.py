@@ -1,8 +1,8 @@
 """A fitted policy, predictor and restorer: what to measure next, and what to predict meanwhile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -49,6 +49,14 @@ class Advice(NamedTuple):
     results: Float[np.ndarray, "rows draws width"]  # of the features that it reveals, and padding
     after: Float[np.ndarray, "rows draws classes"]  # predicted with them
     following: Int[np.ndarray, "rows draws"]  # the next action; -1: to stop, -2: the policy does not say
+
+
+class Consulted(NamedTuple):
+    """Everything about one row."""
+
+    advice: Advice
+    benefits: Float[np.ndarray, " actions"]  # the expected information of each action, in bits
+    course: Float[np.ndarray, "moments classes"]  # what was predicted earlier, and at last what is now
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,17 @@ class Advisor:
         learned = self.policy, problem, self.predictor, self._completing, self.ranges
         columns = jnp.asarray(measurable_columns(self.encoding))
         return AdvisorParts(*learned, columns, _revealed(problem), self.encoding.discrete)
+
+    @cached_property
+    def _flat_parts(self) -> tuple[Hashable, list[Array]]:
+        """The parts as a list of arrays, and what puts them together again.
+
+        To take a tree of modules apart takes longer than what a program computes for one row.
+        """
+        arrays, others = eqx.partition(self.parts, eqx.is_array)
+        leaves, structure = jax.tree.flatten(arrays)
+        other_leaves, other_structure = jax.tree.flatten(others)
+        return (structure, tuple(other_leaves), other_structure), jax.device_put(leaves)
 
     def at(self, budget: float) -> "Advisor":
         """The same advisor for another budget."""
@@ -193,24 +212,37 @@ class Advisor:
 
     def consult(
         self,
-        x: Float[np.ndarray, " features"],
-        available: Bool[np.ndarray, " features"],
+        x: Float[np.ndarray, "moments features"],
+        available: Bool[np.ndarray, "moments features"],
         spent: float,
         closed: Bool[np.ndarray, " actions"],
         paid: Bool[np.ndarray, " actions"] | None = None,
-    ) -> tuple[Advice, Float[np.ndarray, " actions"]]:
-        """`advise` and `benefits` for one row, by one program that draws completions once.
+        budget: float | None = None,
+    ) -> Consulted:
+        """`advise`, `benefits` and `track` for one row, by one program that draws completions once.
 
-        Actions that are `paid` count as acquired, even if they did not reveal all of their features.
+        Parameters
+        ----------
+        x, available
+            The row as it was at earlier moments, and at last as it is now.
+        spent, closed, budget
+            As in `advise`.
+        paid
+            Actions that count as acquired, even if they did not reveal all of their features.
         """
-        acquired = self.acquired(available[None])
+        acquired = self.acquired(available[-1:])
         if paid is not None:
             acquired = acquired | paid[None]
-        money = np.array([spent, self.problem.budget], np.float32)
-        row = (x[None], available[None], acquired, money[:1], closed[None], money[1:])
-        advice, benefits = jax.device_get(_consult(self.parts, *row))
-        _numbers(advice[3])
-        return Advice(*advice), benefits.astype(np.float64)
+        money = np.array([spent, self.problem.budget if budget is None else budget], np.float32)
+        early = max(len(x) - FEW_ROWS, 0)  # as many as the program does not take
+        block = in_blocks(FEW_ROWS, x[early:], available[early:])[0]
+        found = _consult(*self._flat_parts, *block, acquired, money[:1], closed[None], money[1:])
+        advice, benefits, course = jax.tree.map(np.asarray, found)
+        _numbers(course)
+        course = course[: len(x) - early].astype(np.float64)
+        if early:
+            course = np.concatenate([self.track(x[:early], available[:early]), course])
+        return Consulted(Advice(*advice), benefits.astype(np.float64), course)
 
     def track(
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
@@ -312,11 +344,15 @@ def _benefits(parts: Any, x: Any, available: Any) -> Float[Array, " actions"]:
     return _information(parts, draw_completions(parts, x, available)[1], available)
 
 
-@eqx.filter_jit
-def _consult(parts: Any, *row: Any) -> Any:
-    rows = CaseRows(*row)
+@partial(jax.jit, static_argnums=0)
+def _consult(structure: Any, leaves: Any, x: Any, available: Any, *row: Any) -> Any:
+    arrays, other_leaves, others = structure
+    parts = eqx.combine(jax.tree.unflatten(arrays, leaves), jax.tree.unflatten(others, other_leaves))
+    # Blocks are padded with their last row, so that it is at their end.
+    rows = CaseRows(x[-1:], available[-1:], *row)
     now, drawn = draw_completions(parts, rows.x, rows.available)
-    return _advice(parts, now, drawn, rows), _information(parts, drawn, rows.available)
+    advice = _advice(parts, now, drawn, rows)
+    return advice, _information(parts, drawn, rows.available), parts.predictor(x, available)
 
 
 def _advice(

@@ -7,6 +7,8 @@ written as plain data, which a page or a file can hold.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,7 @@ class Answer:
     spent: float
     budget: float
     outside: tuple[str, ...]  # columns with a value that training did not have
+    course: tuple[dict[str, float], ...]  # the class probabilities at the start and after each step
     notes: tuple[str, ...] = ()  # where the case is not what the policy was trained for
 
     @property
@@ -165,16 +168,14 @@ class Consultation:
         """What to measure next, and what to predict."""
         advisor = at_prices(self.advisor, self.costs)
         encoding = advisor.encoding
-        x, available = encoding.transform(self._row())
+        x, available = encoding.transform(self._rows())
         names = {action.name for action in self.taken}
         taken = np.array([name in names for name in encoding.action_names])
         skipped = np.array([name in self.skipped for name in encoding.action_names])
         closed = taken | skipped | forbidden_actions(encoding, self.forbid)
         spent = float(encoding.price_list.total(taken))
-        if self.budget is not None:
-            advisor = advisor.at(self.budget)
-        advice, benefits = advisor.consult(x[0], available[0], spent, closed, taken)
-        budget = float(advisor.problem.budget)
+        budget = float(np.float32(advisor.problem.budget if self.budget is None else self.budget))
+        advice, benefits, course = advisor.consult(x, available, spent, closed, taken, budget)
         options = self._options(encoding, advice, benefits, taken, spending_limit(budget) - spent)
         choice = int(advice.choice[0])
         why = None
@@ -195,15 +196,9 @@ class Consultation:
             spent=spent,
             budget=budget,
             outside=tuple(column for column, value in self.values.items() if encoding.outside(column, value)),
+            course=tuple(dict(zip(classes, row, strict=True)) for row in course.tolist()),
             notes=case_notes(self.advisor, self.costs, budget),
         )
-
-    def course(self) -> tuple[dict[str, float], ...]:
-        """The class probabilities at the start and after each step."""
-        moments = [replace(self, entries=self.entries[:step]) for step in range(len(self.entries) + 1)]
-        rows = np.concatenate([moment._row() for moment in moments])
-        probabilities = self.advisor.track(*self.advisor.encoding.transform(rows))
-        return tuple(dict(zip(self._classes, row, strict=True)) for row in probabilities.tolist())
 
     @property
     def case(self) -> "Case":
@@ -275,10 +270,13 @@ class Consultation:
     def _with(self, entry: Entry) -> "Consultation":
         return replace(self, entries=(*self.entries, entry))
 
-    def _row(self) -> np.ndarray:
-        values = self.values
-        # One row of objects is the quickest to encode.
-        return np.array([[values.get(name) for name in self.advisor.encoding.table_columns]], object)
+    def _rows(self) -> np.ndarray:
+        """What was known at the start and after each step."""
+        nothing: dict[str, Value] = {}
+        moments = accumulate((entry.values for entry in self.entries), or_, initial=nothing)
+        # Rows of objects are the quickest to encode.
+        names = self.advisor.encoding.table_columns
+        return np.array([[moment.get(name) for name in names] for moment in moments], object)
 
     @property
     def _classes(self) -> list[str]:

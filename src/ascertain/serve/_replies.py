@@ -182,6 +182,5 @@ def answer_case(consultation: Consultation) -> AnswerReply:
     """Answer a case."""
     answer = consultation.answer()
     options = [vars(option) | {"removed": answer.removed(option)} for option in answer.options]
-    more = {"left": answer.left, "over": answer.over, "options": options}
-    more |= {"course": consultation.course(), "case": consultation.case}
+    more = {"left": answer.left, "over": answer.over, "options": options, "case": consultation.case}
     return AnswerReply.model_validate(vars(answer) | more)
