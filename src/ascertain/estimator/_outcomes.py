@@ -162,9 +162,8 @@ def _intervals(
 ) -> _Split:
     """Cut draws of a number in two or three, so that the targets differ most between the intervals."""
     n_rows, n_draws = values.shape
-    order = np.argsort(values, axis=1, kind="stable")
-    ranked = np.take_along_axis(values, order, axis=1)
-    target = np.take_along_axis(_centred(target), order[..., None], axis=1)
+    row, order = np.arange(n_rows)[:, None], np.argsort(values, axis=1, kind="stable")
+    ranked, target = values[row, order], _centred(target)[row, order]
     spans = _spans(target)
     # What a cut begins; draws of the same value cannot be cut apart.
     spans[:, 1:n_draws][ranked[:, 1:] == ranked[:, :-1]] = -np.inf
@@ -172,11 +171,10 @@ def _intervals(
     three = explained_by_pair - explained > _THIRD_EXPLAINS
     cuts = np.where(three[:, None], pair, n_draws)
     cuts[~three, 0] = np.where(explained > 0, cut[:, 0], n_draws)[~three]
-    rank = np.argsort(order, axis=1)
-    groups = (rank[..., None] >= cuts[:, None]).sum(axis=2)
+    groups = np.empty_like(order)
+    groups[row, order] = (np.arange(n_draws) >= cuts[..., None]).sum(axis=1)
     padded = np.concatenate([ranked, np.full((n_rows, 1), np.nan)], axis=1)
-    below = np.take_along_axis(padded, cuts - 1, axis=1)
-    bounds = np.stack([below, np.take_along_axis(padded, cuts, axis=1)], axis=2)
+    bounds = np.stack([padded[row, cuts - 1], padded[row, cuts]], axis=2)
     return _Split(groups, np.where(three, explained_by_pair, explained), bounds)
 
 

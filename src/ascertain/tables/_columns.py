@@ -214,7 +214,8 @@ def read(
             "write NaN for a value that was not measured, or bring it within range"
         )
     flags = [place for place, column in enumerate(owners) if column.kind == "boolean"]
-    for row, flag in np.argwhere(~(np.isnan(raw[:, flags]) | np.isin(raw[:, flags], (0, 1))))[:1]:
+    held = raw[:, flags]
+    for row, flag in np.argwhere(~(np.isnan(held) | (held == 0) | (held == 1)))[:1]:
         raise InputError(
             f"the column {owners[flags[flag]].name!r} holds {raw[row, flags[flag]]:g} in row {row}, but "
             "training had true (1) and false (0) there"
@@ -228,18 +229,18 @@ def _numbers(name: str, cells: np.ndarray) -> list[float]:
         if type(value) is float:  # nearly all are, and need no further look
             numbers.append(value)
             continue
-        kind = _cell_kind(value)
         if _is_hole(value):
             numbers.append(np.nan)
-        elif kind == "text":
+            continue
+        kind = _cell_kind(value)
+        if kind == "text":
             raise InputError(f"the column {name!r} holds the text {value!r} in row {row}; it takes numbers")
-        elif kind in (None, "dates"):
+        if kind in (None, "dates"):
             raise _wrong_type(name, row, value)
-        else:
-            try:
-                numbers.append(float(value))
-            except OverflowError:  # a whole number of hundreds of digits
-                numbers.append(np.inf)
+        try:
+            numbers.append(float(value))
+        except OverflowError:  # a whole number of hundreds of digits
+            numbers.append(np.inf)
     return numbers
 
 
