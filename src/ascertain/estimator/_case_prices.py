@@ -58,11 +58,14 @@ def forbidden_actions(encoding: Encoding, forbid: Any) -> Bool[np.ndarray, " act
         forbid = ()
     if isinstance(forbid, str) or not isinstance(forbid, Iterable):
         raise InputError(f"forbid must list actions or columns, got {forbid!r}")
+    given = [*map(str, forbid)]
+    if not given:  # nearly always, and asked at every step of a case
+        return np.zeros(len(encoding.actions), bool)
     columns_of = {action.name: {*action.columns} for action in encoding.actions}
     columns_of |= {each.name: {*each.columns} for each in encoding.setups}
     single = {column: {column} for action in encoding.actions for column in action.columns}
     closed: set[str] = set()
-    for name in map(str, forbid):
+    for name in given:
         if name not in columns_of and name not in single:
             names = dict.fromkeys([*columns_of, *single])
             raise InputError(f"forbid has {name!r}, which cannot be measured; {did_you_mean(name, names)}")

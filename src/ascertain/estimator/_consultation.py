@@ -234,7 +234,7 @@ class Consultation:
         left: float,
     ) -> list[Option]:
         """The actions that were not taken, the best first."""
-        forbidden = forbidden_actions(encoding, self.forbid)
+        forbidden, skipped = forbidden_actions(encoding, self.forbid), self.skipped
         prices, setups = encoding.price_list.prices(taken), encoding.price_list.setups(taken)
         paid = {column for place in np.flatnonzero(taken) for column in encoding.actions[place].columns}
         unpaid = [each for each in encoding.setups if not paid & {*each.columns}]
@@ -248,7 +248,7 @@ class Consultation:
                 score=float(advice.scores[0, place]),
                 benefit=max(float(benefits[place]), 0.0),
                 affordable=bool(prices[place] <= max(left, 0.0)),
-                skipped=action.name in self.skipped,
+                skipped=action.name in skipped,
                 forbidden=bool(forbidden[place]),
             )
             for place, action in enumerate(encoding.actions)

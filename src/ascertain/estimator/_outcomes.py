@@ -6,6 +6,7 @@ category or a boolean, its values. Of a panel they are those of the column that 
 prediction, or the predictions themselves where no column tells much.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -89,7 +90,7 @@ def _of_action(
     advisor: Advisor, advice: Advice, action: int, rows: Int[np.ndarray, " rows"]
 ) -> list[tuple[Outcome, ...]]:
     """The outcomes of one action in several rows."""
-    encoding = advisor.encoding
+    encoding, classes = advisor.encoding, [str(each) for each in advisor.classes]
     features = np.flatnonzero(np.asarray(advisor.problem.reveals)[action])
     discrete = encoding.discrete
     results = advice.results[rows][..., : len(features)] * discrete.scale[features] + discrete.mean[features]
@@ -98,7 +99,7 @@ def _of_action(
     target = np.concatenate([after, steps], axis=2)
     owners = discrete.column[features]
     splits = {}
-    for number in np.unique(owners):
+    for number in sorted(set(owners.tolist())):
         column, values = encoding.columns[number], results[..., owners == number]
         splits[column.name] = _split(column, values, target)
     names = list(splits)
@@ -111,22 +112,24 @@ def _of_action(
         whole = len(names) > 1 and split.explained[row] < _COLUMN_EXPLAINS
         if whole:  # no column tells much: by what is predicted in the end
             groups = advisor.decide(after[row])
+        numbers, counts = np.unique(groups, return_counts=True)
+        member = groups == numbers[:, None]
+        chances = member @ after[row] / counts[:, None]
+        predicted = advisor.decide(chances)
         parts = []
-        for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
-            member, share = groups == group, float(count / len(groups))
-            chances = after[row, member].mean(axis=0)
-            steps_after = following[row, member]
-            likely = int(np.bincount(steps_after + 2).argmax()) - 2
-            above, up_to = (None, None) if whole else _interval(column, int(group), bounds)
+        for place, group in enumerate(numbers.tolist()):
+            share = float(counts[place] / len(groups))
+            likely = int(np.bincount(following[row, member[place]] + 2).argmax()) - 2
+            above, up_to = (None, None) if whole else _interval(column, group, bounds)
             parts.append(
                 Outcome(
                     column=None if whole else column.name,
-                    result=f"in {share:.0%} of cases" if whole else _words(column, int(group), above, up_to),
+                    result=f"in {share:.0%} of cases" if whole else _words(column, group, above, up_to),
                     above=above,
                     up_to=up_to,
                     share=share,
-                    prediction=str(advisor.classes[advisor.decide(chances)]),
-                    probabilities=dict(zip(map(str, advisor.classes), chances.tolist(), strict=True)),
+                    prediction=classes[predicted[place]],
+                    probabilities=dict(zip(classes, chances[place].tolist(), strict=True)),
                     then=encoding.action_names[likely] if likely >= 0 else None,
                 )
             )
@@ -227,7 +230,7 @@ def _interval(
     if column.kind not in _ORDERED:
         return None, None
     cut = _day_between if column.kind == "date" else round_between
-    cuts = [cut(*pair) for pair in bounds.tolist() if not np.isnan(pair).any()]
+    cuts = [cut(*pair) for pair in bounds.tolist() if not any(map(math.isnan, pair))]
     return (cuts[group - 1] if group else None), (cuts[group] if group < len(cuts) else None)
 
 
