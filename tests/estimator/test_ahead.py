@@ -53,11 +53,11 @@ def test_others_expect_nothing() -> None:
 @pytest.mark.parametrize("spent", [0.0, 0.5, 2.5])
 @pytest.mark.parametrize("budget", [3.5, 2.75])
 def test_it_plans_for_what_is_really_left(spent: float, budget: float) -> None:
-    advisor = foreseeing().advisor_.at(budget)
+    advisor = foreseeing().advisor_
     x, available = advisor.encoding.transform(
         NOTHING.assign(smoker=True)
     )  # which costs 1, whatever was spent
-    advice = advisor.advise(x, available, np.array([spent]))
+    advice = advisor.advise(x, available, np.array([spent]), budget=np.array([budget]))
     legal = np.array([spent + 1, np.inf, spent + 1.5]) <= budget  # hat, smoker, scan
     np.testing.assert_array_equal(advice.legal[0], legal)
     right = np.maximum(expected_right(jnp.asarray(budget - spent)), advice.probabilities[0].max())

@@ -86,9 +86,8 @@ def test_one_program_says_what_two_say(advisor: Advisor) -> None:
     closed = np.array([True, False, False, True, False])
     advice, benefits, course = advisor.consult(x, available, 2.0, closed, budget=7.0)
     alone = x[-1:], available[-1:]
-    for found, expected in zip(
-        advice, advisor.at(7.0).advise(*alone, np.array([2.0]), closed[None]), strict=True
-    ):
+    advised = advisor.advise(*alone, np.array([2.0]), closed[None], np.array([7.0]))
+    for found, expected in zip(advice, advised, strict=True):
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(benefits, advisor.benefits(x[-1], available[-1]), atol=1e-6)  # rounding
     np.testing.assert_allclose(course, advisor.predict(x, available), atol=1e-6)

@@ -116,17 +116,12 @@ class Advisor:
     def _flat_parts(self) -> tuple[Hashable, list[Array]]:
         """The parts as a list of arrays, and what puts them together again.
 
-        To take a tree of modules apart takes longer than what a program computes for one row.
+        A program for one row is so short that it matters to take the tree of modules apart only once.
         """
         arrays, others = eqx.partition(self.parts, eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         other_leaves, other_structure = jax.tree.flatten(others)
         return (structure, tuple(other_leaves), other_structure), jax.device_put(leaves)
-
-    def at(self, budget: float) -> "Advisor":
-        """The same advisor for another budget."""
-        problem = self.problem.at(budget)
-        return self._with(problem=problem, policy=self.policy.at(problem.budget))
 
     def priced(self, encoding: Encoding) -> "Advisor":
         """The same advisor at the prices of an encoding that differs in nothing else."""
@@ -136,7 +131,7 @@ class Advisor:
 
     def _with(self, **changes: Any) -> "Advisor":
         other = replace(self, **changes)
-        # A deck of many donors takes long to sort, and is the same for every budget and price.
+        # A deck of many donors takes long to sort, and is the same at all prices.
         other.__dict__["_completing"] = self._completing
         return other
 
