@@ -67,7 +67,7 @@ def test_differences_are_paired() -> None:
 
 @pytest.mark.parametrize("restorers", [(NEAREST, MIXTURE), (HOT_DECK, MIWAE)])
 def test_the_order_of_simplicity(restorers: tuple[Treated, ...]) -> None:
-    order = (RESTRICTED, DIRECT, *restorers, ENSEMBLE)
+    order = (DIRECT, RESTRICTED, *restorers, ENSEMBLE)
     for place, simplest in enumerate(order):
         assert chosen(dict.fromkeys(reversed(order[place:]), 0.8)) == simplest
 
@@ -110,9 +110,11 @@ def test_what_was_found_is_tabulated_with_the_rule() -> None:
 
 
 def test_the_fallback_is_named() -> None:
-    measured = MEASURED.model_copy(update={"estimator": "restricted"})
+    measured = MEASURED.model_copy(update={"estimator": "filled"})
     found = choose({}, values({RESTRICTED: 0.5}), measured)
-    assert "best value, on 400 validation rows by rollouts among what a row has at budget 4" in found.sentence
+    assert (
+        "on 400 validation rows by rollouts at budget 4 in rows whose holes nearest fills" in found.sentence
+    )
 
 
 def test_a_choice_survives_json() -> None:
@@ -204,8 +206,11 @@ def test_the_policy_is_that_of_the_chosen_treatment(
         **(model.get_params() | {"treatment": name, "completions": completions, "verbose": 0})
     ).set_params(restorer=restorer or model.restorer)
     again.fit(planted.train, planted.train_labels)
+    # New rows are completed by the restorer that was asked for, whatever filled the training rows.
+    assert model.advisor_.origin.restorer_name == "hotdeck"
+    told = ["action", "cost", "score", "prediction", "probability"]
     rows = planted.test[:20]
-    pd.testing.assert_frame_equal(again.recommend(rows), model.recommend(rows))
+    pd.testing.assert_frame_equal(again.recommend(rows)[told], model.recommend(rows)[told])
     assert (again.treatment_, again.auto_) == (model.treatment_, None)
 
 
@@ -236,11 +241,11 @@ def test_without_holes_it_is_restricted_at_once(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_few_rows_are_compared_among_what_they_have() -> None:
+def test_few_rows_are_compared_with_their_holes_filled() -> None:
     table, y = patients(150)
     model = quick(treatment="auto", budget=2).fit(table, y)
     assert model.advisor_.auto is not None
-    assert "rollouts among what a row has" in model.advisor_.auto.sentence  # 30 validation rows
+    assert "in rows whose holes nearest fills" in model.advisor_.auto.sentence  # 30 validation rows
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_values_are_those_of_the_policies_themselves(
     problem: Problem, protocol: Protocol, enough: float
 ) -> None:
     recorded, direct = both(problem, [Chooses(), InOrder()], protocol, enough)
-    assert recorded.estimator == ("dr" if enough == 100 else "restricted")
+    assert recorded.estimator == ("dr" if enough == 100 else "filled")
     assert (recorded.estimator, recorded.budget) == (direct.estimator, direct.budget)
     assert recorded.effective_rows == pytest.approx(direct.effective_rows)
     np.testing.assert_allclose(recorded.values, direct.values, atol=1e-5)
@@ -76,7 +76,7 @@ def test_the_largest_budget_with_enough_rows_counts() -> None:
 
 def test_policies_that_are_alike_say_nothing() -> None:
     recorded, direct = both(PROBLEM, [Chooses(), Chooses()])
-    assert recorded.estimator == direct.estimator == "restricted"
+    assert recorded.estimator == direct.estimator == "filled"
     np.testing.assert_allclose(recorded.values, direct.values, atol=1e-5)
 
 

@@ -1,5 +1,6 @@
 """Values by row agree with the package's other estimates, and the rule for the budget is kept."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -15,8 +16,8 @@ from ascertain.evaluation._partial_rollouts import (
 )
 from ascertain.evaluation._propensity import assign_folds
 from ascertain.evaluation._row_values import row_values
-from ascertain.restoration import fit_hotdeck
-from tests.incomplete_cases import PROBLEM, Believes, Chooses, draw, exact_scores, hide
+from ascertain.restoration import fit_hotdeck, fit_mean, restore
+from tests.incomplete_cases import CLEAR, PROBLEM, VAGUE, Believes, Chooses, draw, exact_scores, hide
 
 ROWS = 600
 
@@ -91,16 +92,36 @@ def test_the_largest_budget_with_enough_rows_counts(share: float, budget: float)
 
 
 @pytest.mark.parametrize("policies", [[Chooses(), Chooses()], [Chooses(), InOrder()]])
-def test_else_policies_choose_among_what_a_row_has(policies: list[Policy]) -> None:
+def test_else_holes_are_filled_by_the_outcome_model(policies: list[Policy]) -> None:
     enough = np.inf if isinstance(policies[1], InOrder) else 0.0  # policies that are alike say nothing
-    table = rows()
+    table, means = rows(), fit_mean(rows(seed=1))
     found = row_values(
-        policies, PROBLEM, table, Believes(), restorer=RESTORER, budgets=[1.0, 2.0], enough=enough
+        policies, PROBLEM, table, Believes(), restorer=means, budgets=[1.0, 2.0], enough=enough
     )
-    assert (found.estimator, found.budget, found.effective_rows) == ("restricted", 2.0, ROWS)
+    assert (found.estimator, found.budget, found.effective_rows) == ("filled", 2.0, ROWS)
+    filled = restore(jr.key(0), means, table)  # the same every time
     for policy, values in zip(policies, found.values, strict=True):
-        brier = evaluate(policy, PROBLEM, table, Believes(), budgets=[2.0])["brier"].item()
+        brier = evaluate(policy, PROBLEM, filled, Believes(), budgets=[2.0])["brier"].item()
         assert values.mean() == pytest.approx(1 - brier / 2, abs=1e-6)
+
+
+class Knows(eqx.Module):
+    """Draws from the distribution that rows come from, given their class and feature 0."""
+
+    def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "rows features"]:
+        clear, vague = (jnp.asarray(each, jnp.float32)[table.y] for each in (CLEAR, VAGUE))
+        share = jnp.where(table.x[:, :1] > 0.5, vague, clear)
+        drawn = (jr.uniform(key, share.shape) < share).astype(table.x.dtype)
+        return jnp.concatenate([table.x[:, :1], drawn], axis=1)
+
+
+def test_filled_by_the_true_distribution_rows_tell_what_a_policy_is_worth() -> None:
+    table = rows(8000)
+    found = row_values([Chooses()], PROBLEM, table, Believes(), restorer=Knows(), enough=np.inf)
+    values = found.values[0]
+    error = values.std() / np.sqrt(len(values))
+    assert found.estimator == "filled"
+    assert values.mean() == pytest.approx(1 - exact_scores()["brier"] / 2, abs=4 * error)
 
 
 def test_propensities_are_the_same_for_all_policies_and_count_equal_choices_once() -> None:

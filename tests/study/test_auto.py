@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from ascertain.evaluation._followed import Followed
 from ascertain.evaluation._partial_rollouts import common_importance_weights, support
 from ascertain.evaluation._propensity import assign_folds
 from ascertain.recipe._jobs import Job
+from ascertain.restoration import restore
 from ascertain.study import run_study
 from ascertain.study._file import read_study, write_study
 from ascertain.study._grid import Grid
@@ -88,8 +91,8 @@ def test_the_choice_follows_from_what_was_recorded(finished: Finished) -> None:
         assert record["scores"] == picked["scores"]
         assert record["shares"] == picked["shares"]
         assert record["picked"] == (picked["restorer"] or picked["treatment"])
-        assert ("doubly robust" if estimator == "dr" else "rollouts among") in record["reason"]
-    assert estimators == {"dr", "restricted"}
+        assert ("doubly robust" if estimator == "dr" else "whose holes nearest fills") in record["reason"]
+    assert estimators == {"dr", "filled"}
 
 
 def _dropped(finished: Finished, job: Job, cell: Job) -> bool:
@@ -133,11 +136,11 @@ def _values(finished: Finished, job: Job, cells: list[Job]) -> tuple[list[np.nda
             known = np.column_stack([each.futures[place[0]], each.ends[place[0]]]).astype(float)
             found.append(known[:, 0] + (own.cumulative[:, 1:] * np.diff(known, axis=1)).sum(axis=1))
         return found, "dr"
-    return [np.asarray(each.as_it_is, float) for each in followed], "restricted"
+    return [np.asarray(each.filled, float) for each in followed], "filled"
 
 
 def _complexity(cell: Job) -> int:
-    order = {"restricted": 0, "direct": 1, "hotdeck": 2, "mean": 3, "hotdeck:2": 4}
+    order = {"direct": 0, "restricted": 1, "hotdeck": 2, "mean": 3, "hotdeck:2": 4}
     return order[cell.restorer or cell.treatment]
 
 
@@ -165,7 +168,7 @@ def test_complete_rows_play_no_part(finished: Finished, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_judge_saw_rows_with_holes_only(finished: Finished) -> None:
-    """What a policy is worth among the actions that rows have, by hand for the actions in order."""
+    """What a policy is worth in rows whose holes are filled, by hand for the actions in order."""
     materials = finished.grid.materials
     for job in finished.autos:
         if job.method != "sequential":
@@ -178,14 +181,17 @@ def test_the_judge_saw_rows_with_holes_only(finished: Finished) -> None:
         assert mask is not None
         fitted_to = materials.inputs(judge, finished.load).train.available
         np.testing.assert_array_equal(fitted_to, finished.load(mask).train)
-        table = materials.judged_rows(job, finished.load)
-        available = np.asarray(table.available)
-        observed = jnp.asarray(available & (available.cumsum(axis=1) <= 10))
-        seen = jnp.where(observed, jnp.asarray(table.x), 0.0)
-        found = finished.store.load_followed(cell).as_it_is
+        table = jax.tree.map(jnp.asarray, materials.judged_rows(job, finished.load))
+        observed = jnp.broadcast_to(jnp.arange(20) < 10, table.x.shape)
+        fillings = jr.split(jr.fold_in(jr.wrap_key_data(jnp.asarray(judge.key)), 0), 16)
+        futures = jax.tree.map(jnp.asarray, finished.load(judge).futures)
+        filled = [restore(jr.split(each)[0], futures, table).x for each in fillings]
+        found = finished.store.load_followed(cell).filled
         for predictor, expected in ((finished.load(judge).predictor, True), (finished.load(complete), False)):
-            error = np.asarray(predictor(seen, observed)) - np.eye(8)[np.asarray(table.y)]
-            assert np.allclose(found, 1 - (error**2).sum(axis=1) / 2, atol=1e-5) == expected
+            chances = [predictor(jnp.where(observed, x, 0.0), observed) for x in filled]
+            errors = np.stack(chances) - np.eye(8)[np.asarray(table.y)]
+            value = 1 - (errors**2).sum(axis=2).mean(axis=0) / 2
+            assert np.allclose(found, value, atol=1e-5) == expected
 
 
 # What else is recorded.
@@ -289,4 +295,4 @@ def test_budgets_without_enough_rows_are_not_kept() -> None:
     kept = followed.shortened()
     assert kept.budgets.tolist() == [1.0]
     assert kept.choices.shape == (1, 3, 4)
-    assert kept.as_it_is.shape == (3,)
+    assert kept.filled.shape == (3,)

@@ -56,8 +56,7 @@ def automatic_stages(choices: FitChoices) -> list[str]:
     restorers = [restorer_stage(each.name) for each in restorings if each.name != "ensemble"]
     treatments = _treatments(choices, restorings)
     policies = [choices.treating(each).stage for each in treatments]
-    completing = dict.fromkeys((*(each.name for each in restorings), choices.restorer))
-    last = [restorer_stage(choices.restorer), *map(ranges_stage, completing)]
+    last = [restorer_stage(choices.completing), ranges_stage(choices.completing)]
     return ["predictor", *restorers, _SCORING, *policies, _judging(choices), *last]
 
 

@@ -29,7 +29,14 @@ from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences, unusable_columns
 from ascertain.estimator._targets import class_numbers
-from ascertain.estimator._training import FitChoices, Shared, TrainingRows, default_treatment, fit_advisor
+from ascertain.estimator._training import (
+    FitChoices,
+    Shared,
+    TrainingRows,
+    chosen_restorers,
+    default_treatment,
+    fit_advisor,
+)
 from ascertain.estimator._weights import weigh_classes
 from ascertain.evaluation._auto import AUTO
 from ascertain.evaluation._curves import curve_budgets
@@ -64,10 +71,13 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     restorer
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
         `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of several. It
-        also completes new rows. With `treatment="auto"` it does so only if no other one was chosen.
+        fills the holes of training rows (with `treatment="auto"` another one may be chosen for that), and
+        completes new rows. None: the ensemble draws every training row six times (with `effort="low"` the
+        Partial VAE draws it once), and the Partial VAE completes new rows, so that the model contains no
+        training rows.
     completions
-        How often every training row is restored, each time with another draw; `treatment="auto"` decides
-        that itself.
+        How often every training row is restored, each time with another draw. None: once, or six times where
+        the `restorer` is None, too. `treatment="auto"` decides that itself.
     budget
         What may be spent on one instance; None: the sum of all costs.
     costs
@@ -144,8 +154,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: str = "gdfs",
         state: str = "s",
         treatment: str | None = None,
-        restorer: str = "pvae_noise",
-        completions: int = 1,
+        restorer: str | None = None,
+        completions: int | None = None,
         budget: float | None = None,
         costs: Any = None,
         groups: Any = None,
@@ -535,7 +545,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         costs = self._advisor().problem.decision_costs
         return {
             **{name: getattr(self, name) for name in simple},
-            "completions": int(self.completions),
+            "completions": None if self.completions is None else int(self.completions),
             "budget": None if self.budget is None else float(self.budget),
             "costs": {action.name: action.price for action in encoding.actions},
             "groups": {a.name: list(a.columns) for a in encoding.actions if a.columns != (a.name,)} or None,
@@ -550,9 +560,18 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         }
 
     def _choices(self) -> FitChoices:
-        data = (self.treatment or default_treatment(self.method), self.restorer)
-        how: tuple[Any, ...] = (self.predictor, self.effort, self.completions, bool(self.stop_early))
-        choices = FitChoices(self.method, self.state, *data, *how)
+        restoring, completing = chosen_restorers(self.restorer, self.effort)
+        choices = FitChoices(
+            method=self.method,
+            state=self.state,
+            treatment=self.treatment or default_treatment(self.method),
+            restorer=restoring.name,
+            predictor=self.predictor,
+            effort=self.effort,
+            completions=restoring.completions if self.completions is None else self.completions,
+            stop_early=bool(self.stop_early),
+            completing=completing,
+        )
         choices.check()
         if self.stop_early and self.decision_costs is None:
             raise InputError(

@@ -40,12 +40,17 @@ from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
 from ascertain.restoration import Restorer, complete
-from ascertain.restoration._registry import check_completions
+from ascertain.restoration._registry import Restoring, check_completions
 from ascertain.restoration._restorer import prepared
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
 TREATMENTS = ("restored", "restricted", "direct", AUTO)
+# What draws the training rows that a policy learns from, by effort. Policies recover most from several draws
+# by different restorers (docs/data.md). Those keep training rows, which must not be in a saved model unasked,
+# so new rows are completed by another one.
+USUAL_RESTORING = {"standard": Restoring("ensemble", 6), "low": Restoring("pvae_noise")}
+COMPLETES_NEW_ROWS = "pvae_noise"
 # Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
 _WEIGHTED_COPIES = 2  # of each row in the mean, so that few rows of little weight are lost to rounding
@@ -57,6 +62,15 @@ def default_treatment(method: str) -> str:
     return "direct" if methods.get(method).learns_directly else "restored"
 
 
+def chosen_restorers(restorer: str | None, effort_name: str) -> tuple[Restoring, str]:
+    """What draws the training rows, and what completes new ones: the restorer that is named, or the usual."""
+    effort(effort_name)
+    if restorer is None:
+        return USUAL_RESTORING[effort_name], COMPLETES_NEW_ROWS
+    restoring = Restoring.parse(restorer)
+    return restoring, restoring.name
+
+
 @dataclass(frozen=True)
 class FitChoices:
     """What to fit, as `AcquisitionClassifier` names it."""
@@ -64,11 +78,12 @@ class FitChoices:
     method: str
     state: str
     treatment: str
-    restorer: str
+    restorer: str  # draws what training rows lack
     predictor: Any
     effort: str
     completions: int = 1
     stop_early: bool = False  # where a measurement costs more than it saves
+    completing: str = COMPLETES_NEW_ROWS  # the restorer that completes new rows
 
     @property
     def treated(self) -> Treated:
@@ -78,7 +93,7 @@ class FitChoices:
         return Treated(self.treatment, self.restorer, self.completions)
 
     def treating(self, treated: Treated) -> "FitChoices":
-        """The same with another treatment; one that restores nothing keeps the restorer, for new rows."""
+        """The same with another treatment of the training rows."""
         if not treated.restorer:
             return replace(self, treatment=treated.name)
         return replace(
@@ -104,7 +119,7 @@ class FitChoices:
         method.treating(method.settings(), self.treatment)
         if self.stop_early:
             method.stopping_early(method.settings())
-        restoration.get(self.restorer).check_label_free("completing a new row")
+        restoration.get(self.completing).check_label_free("completing a new row")
         effort(self.effort)
         check_completions(self.completions)
         if isinstance(self.predictor, str) and self.predictor not in predictors.names():
@@ -350,7 +365,7 @@ def fit_advisor(
 
     `auto` says how the treatment was chosen, where it was.
     """
-    predictor, restorer = shared.predictor, shared.restorer(choices.restorer)
+    predictor, restorer = shared.predictor, shared.restorer(choices.completing)
     policy, rows = shared.policy(choices), shared.rows
     origin = Origin(
         method=choices.method,
@@ -363,10 +378,10 @@ def fit_advisor(
         seed=shared.seed,
         predictor_name=choices.predictor if isinstance(choices.predictor, str) else "",
         predictor_settings=shared.predictor_settings,
-        restorer_name=choices.restorer,
-        restorer_settings=shared.restorer_settings(choices.restorer),
+        restorer_name=choices.completing,
+        restorer_settings=shared.restorer_settings(choices.completing),
     )
-    ranges = shared.ranges(choices.restorer, encoding)
+    ranges = shared.ranges(choices.completing, encoding)
     learned = (policy, predictor, restorer, ranges)
     return Advisor(
         *(encoding, classes, shared.problem, *learned, origin),

@@ -40,9 +40,12 @@ class Treated(NamedTuple):
 
     @property
     def complexity(self) -> int:
-        """0 for the simplest: restricted, direct, a hot deck, another restorer, several completions."""
+        """0 for the simplest: direct, restricted, a hot deck, another restorer, several completions.
+
+        Learning directly is what a method that can do so does by itself.
+        """
         if not self.restorer:
-            return 0 if self.name == "restricted" else 1
+            return 0 if self.name == "direct" else 1
         if self.completions > 1:
             return 4
         return 2 if self.restorer in _HOT_DECKS else 3
@@ -64,7 +67,7 @@ class PairedScore(NamedTuple):
 class Measured(Strict):
     """How the values of policies were found."""
 
-    estimator: Literal["dr", "restricted"]
+    estimator: Literal["dr", "filled"]
     budget: float
     effective_rows: float
     n_rows: int
@@ -80,8 +83,8 @@ class Measured(Strict):
                 f"differ can all be {enough} (here {self.effective_rows:.0f} or more)"
             )
         return (
-            f"rollouts among what a row has at budget {self.budget:g}, since at no budget policies that "
-            f"differ can all be {enough}"
+            f"rollouts at budget {self.budget:g} in rows whose holes {BASELINE} fills, since at no budget "
+            f"policies that differ can all be {enough}"
         )
 
 

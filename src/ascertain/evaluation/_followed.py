@@ -27,7 +27,7 @@ from ascertain.evaluation._partial_rollouts import (
 )
 from ascertain.evaluation._propensity import assign_folds
 from ascertain.evaluation._rollouts import budget_rollouts, episodes_by_budget
-from ascertain.evaluation._row_values import CLIP, ENOUGH_ROWS, RowValues, all_alike
+from ascertain.evaluation._row_values import CLIP, ENOUGH_ROWS, FILLINGS, RowValues, all_alike
 from ascertain.evaluation._worth import worth
 from ascertain.policy import Policy
 from ascertain.predictors._masked_mlp import Predictor
@@ -49,14 +49,14 @@ class Followed(NamedTuple):
     futures: Float[Numbers, "budgets rows steps"]  # the worth expected before each step; 0 with too few rows
     ends: Float[Numbers, "budgets rows"]  # the worth at the end; valid if the row supports all choices
     complete: Int[Numbers, " budgets"]  # in how many rows that is so
-    as_it_is: Float[Numbers, " rows"]  # the worth among the actions that a row has, at the largest budget
+    filled: Float[Numbers, " rows"]  # the worth at the largest budget, if the outcome model fills the holes
 
     def shortened(self, enough: float = ENOUGH_ROWS) -> "Followed":
         """Without the budgets at which too few rows support all choices, in small types."""
         kept = np.flatnonzero(np.asarray(self.complete) >= enough)
-        budgets, choices, futures, ends, complete = (np.asarray(each)[kept] for each in self[:-1])
+        budgets, choices, futures, ends, complete = (np.asarray(each)[kept] for each in self[:5])
         smaller = choices.astype(np.int16)
-        return Followed(budgets, smaller, futures, ends, complete, np.asarray(self.as_it_is))
+        return Followed(budgets, smaller, futures, ends, complete, np.asarray(self.filled))
 
 
 def judging_budgets(problem: Problem) -> Float[np.ndarray, " budgets"]:
@@ -98,15 +98,21 @@ def follow(
     protocol, n_steps, separate
         As for `budget_rollouts`.
     draws
-        Futures that are drawn from every step.
+        Futures that are drawn from every step; holes are filled `FILLINGS` times as often.
     enough
         With fewer rows that support all choices, the futures at a budget are not computed. The effective
         sample size is never above their number.
     """
     rules: dict[str, Any] = {"protocol": protocol, "n_steps": n_steps, "separate": separate}
     costs = problem.decision_costs
-    largest = budget_rollouts(key, policy, problem, table, budgets.max()[None], **rules)
-    as_it_is = worth(predict_in_jax(predictor, problem, table, largest.acquired)[0], table.y, costs)
+
+    def filled_once(key: PRNGKeyArray) -> Float[Array, " rows"]:
+        drawing, acting = jr.split(key)
+        filled = restore(drawing, restorer, table)
+        reached = budget_rollouts(acting, policy, problem, filled, budgets.max()[None], **rules).acquired
+        return worth(predict_in_jax(predictor, problem, filled, reached)[0], table.y, costs)
+
+    filled = jax.lax.map(filled_once, jr.split(jr.fold_in(key, 0), FILLINGS * draws)).mean(axis=0)
     readable = problem.readable(table.available)
     everything = table.with_cells(table.x, jnp.ones_like(table.available))
     episodes_at = episodes_by_budget(key, policy, problem, everything, budgets, **rules)
@@ -140,7 +146,7 @@ def follow(
         return choices, futures, ends, n_complete
 
     choices, futures, ends, complete = jax.lax.map(at_budget, budgets)
-    return Followed(budgets, choices, futures, ends, complete, as_it_is)
+    return Followed(budgets, choices, futures, ends, complete, filled)
 
 
 def followed_values(
@@ -184,8 +190,8 @@ def followed_values(
             expected = -np.diff(own.cumulative, axis=1) * np.asarray(each.futures[place], np.float64)
             values.append(expected.sum(axis=1) + own.cumulative[:, -1] * np.asarray(each.ends[place]))
         return RowValues(np.stack(values), "dr", budget, effective)
-    as_they_are = np.stack([np.asarray(each.as_it_is, np.float64) for each in followed])
-    return RowValues(as_they_are, "restricted", float(problem.budget), float(len(fold)))
+    filled = np.stack([np.asarray(each.filled, np.float64) for each in followed])
+    return RowValues(filled, "filled", float(problem.budget), float(len(fold)))
 
 
 def _supported(choices: Int[np.ndarray, "rows steps"], readable: np.ndarray) -> PartialRollouts:

@@ -8,9 +8,10 @@ that of a mean.
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
 from ascertain._core.checks import check_count
 from ascertain._core.clusters import clusters_of
@@ -33,19 +34,20 @@ from ascertain.predictors._masked_mlp import Predictor
 from ascertain.predictors._predictions import predict_sets
 from ascertain.problem import Problem, Table
 from ascertain.protocol import PAPER, Protocol
-from ascertain.restoration import Restorer
+from ascertain.restoration import Restorer, restore
 
 ENOUGH_ROWS = 100  # effective ones
 CLIP = 0.02  # the least propensity
+FILLINGS = 4  # of the holes of every row, for each draw of the doubly robust estimate
 
 
 class RowValues(NamedTuple):
     """What policies are worth in each row at one budget, and how that was found."""
 
     values: Float[np.ndarray, "policies rows"]  # see `worth`: larger is better
-    estimator: Literal["dr", "restricted"]
+    estimator: Literal["dr", "filled"]
     budget: float
-    effective_rows: float  # of the policy that fewest rows support; of those as they are, all
+    effective_rows: float  # of the policy that fewest rows support; of those that are filled, all
 
 
 def row_values(
@@ -66,7 +68,9 @@ def row_values(
 
     The estimate is the doubly robust one of `evaluate_incomplete`, at the largest budget at which all
     policies have `enough` effective rows, and do not all choose the same in every row. If there is none,
-    policies are rolled out at the largest budget among the actions that a row has.
+    the outcome model fills the holes of every row several times, with the same values for all policies, and
+    these are rolled out at the largest budget. Among the actions that a row happens to have, those policies
+    would look best that learned to choose among such actions.
 
     Parameters
     ----------
@@ -108,8 +112,14 @@ def row_values(
             )
             values.append(_by_row(sample, len(fold), costs))
         return RowValues(np.stack(values), "dr", budget, effective)
-    found = [_value_as_it_is(key, each, problem, table, predictor, amounts[0], protocol) for each in policies]
-    return RowValues(np.stack(found), "restricted", amounts[0], float(len(fold)))
+    found = np.zeros((len(policies), len(fold)))
+    for filling, acting in jr.split(jr.fold_in(key, 0), (FILLINGS * draws, 2)):
+        filled = (_restore if isinstance(restorer, eqx.Module) else restore)(filling, restorer, table)
+        for place, each in enumerate(policies):
+            reached = roll_out(acting, each, problem, filled, amounts[:1], protocol=protocol).acquired
+            predicted = predict_sets(predictor, problem, filled, reached)[0]
+            found[place] += worth(np.asarray(predicted, np.float64), y, costs)
+    return RowValues(found / (FILLINGS * draws), "filled", amounts[0], float(len(fold)))
 
 
 def all_alike(rollouts: Sequence[PartialRollouts]) -> bool:
@@ -118,26 +128,15 @@ def all_alike(rollouts: Sequence[PartialRollouts]) -> bool:
     return len(rollouts) > 1 and all(np.array_equal(chosen[0], each) for each in chosen)
 
 
-def _value_as_it_is(
-    key: PRNGKeyArray,
-    policy: Policy,
-    problem: Problem,
-    table: Table,
-    predictor: Predictor,
-    budget: float,
-    protocol: Protocol,
-) -> Float[np.ndarray, " rows"]:
-    reached = roll_out(key, policy, problem, table, [budget], protocol=protocol)
-    predicted = predict_sets(predictor, problem, table, reached.acquired)[0]
-    return worth(np.asarray(predicted, np.float64), np.asarray(table.y), _decision_costs(problem))
-
-
 def _by_row(
     sample: WeightedPredictions, n_rows: int, costs: Float[np.ndarray, "classes classes"] | None
 ) -> Float[np.ndarray, " rows"]:
     """Add up the weighted predictions of each row, whose weights sum to 1."""
     values = worth(sample.probabilities.astype(np.float64), sample.y, costs)
     return np.bincount(sample.row, sample.weight * values, minlength=n_rows)
+
+
+_restore = eqx.filter_jit(restore)
 
 
 def _decision_costs(problem: Problem) -> Float[np.ndarray, "classes classes"] | None:

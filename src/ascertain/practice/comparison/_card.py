@@ -25,7 +25,7 @@ from ascertain.reporting._text import counted
 
 FILE_NAME = "card.md"
 _TREATMENTS = {
-    "restored": "While the policy was trained, holes were filled with draws of the restorer.",
+    "restored": "While the policy was trained, holes were filled with draws of a restorer.",
     "restricted": "While the policy was trained, what a row lacks could not be chosen in it.",
     "direct": "The policy learned from what rows have; nothing was filled in for it.",
 }
@@ -109,7 +109,7 @@ def _method(report: FitReport) -> list[str]:
         sentences.append(_TREATMENTS[best.treatment])
     sentences.append(
         "Predictions come from a neural network that takes any subset of the columns, trained on observed "
-        "cells and calibrated on validation rows. The restorer completes a row for the range of a prediction."
+        "cells and calibrated on validation rows. A restorer completes a row for the range of a prediction."
     )
     return sentences
 

@@ -21,8 +21,15 @@ from ascertain.errors import InputError
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import automatic_stages, fit_automatically
 from ascertain.estimator._classifier import AcquisitionClassifier
-from ascertain.estimator._training import FitChoices, Shared, fit_advisor, ranges_stage, restorer_stage
-from ascertain.evaluation._auto import AUTO, BASELINE
+from ascertain.estimator._training import (
+    FitChoices,
+    Shared,
+    chosen_restorers,
+    fit_advisor,
+    ranges_stage,
+    restorer_stage,
+)
+from ascertain.evaluation._auto import AUTO, BASELINE, Treated
 from ascertain.evaluation._curves import curve_budgets
 from ascertain.practice.comparison._held_out import VALIDATION, HeldOut
 from ascertain.practice.comparison._scoring import (
@@ -62,12 +69,19 @@ class Candidate:
         words = _WORDS.get(self.method) or _WORDS.get(family, family)
         return f"{words} ({label if self.state == 's' else f'{label} {self.state}'}, {treatment})"
 
-    def choices(self, restorer: str, effort: str, *, stop_early: bool = False) -> FitChoices:
+    def choices(self, restorer: str | None, effort: str, *, stop_early: bool = False) -> FitChoices:
         """What to fit; only some methods can stop early."""
-        stops = stop_early and methods.get(self.method).weighs_prices
-        name, completions = Restoring.parse(restorer)
+        (name, completions), completing = chosen_restorers(restorer, effort)
         return FitChoices(
-            self.method, self.state, self.treatment, name, "mlp", effort, completions, stop_early=stops
+            method=self.method,
+            state=self.state,
+            treatment=self.treatment,
+            restorer=name,
+            predictor="mlp",
+            effort=effort,
+            completions=completions,
+            stop_early=stop_early and methods.get(self.method).weighs_prices,
+            completing=completing,
         )
 
     @property
@@ -100,9 +114,7 @@ DEFAULTS = {
     ),
     "low": (_PLANNER, _FIXED),
 }
-# A hot deck needs no training. The Partial VAE draws with noise, as completions of a row would otherwise look
-# alike and tell the class better than real values.
-RESTORERS = {"standard": "pvae_noise", "low": "hotdeck"}
+RESTORERS = {"standard": None, "low": "hotdeck"}  # the classifier's own, and one that needs no training
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +176,7 @@ class Leaderboard:
     candidates: tuple[FittedCandidate, ...]
     ranked_by: Estimator | None
     budgets: tuple[float, ...]
-    restorer: str = RESTORERS["standard"]
+    restorer: str | None = None
     effort: str = "standard"
     seed: int = 0
     stop_early: bool = False
@@ -179,6 +191,13 @@ class Leaderboard:
     def panel(self) -> FittedCandidate | None:
         """The same panel for everybody, if it is compared."""
         return next((each for each in self.candidates if each.candidate.method == PANEL), None)
+
+    @property
+    def treated(self) -> Treated:
+        """What became of the holes while the best candidate was trained."""
+        auto = self.best.advisor.auto
+        choices = self.best.candidate.choices(self.restorer, self.effort)
+        return choices.treated if auto is None else auto.treated
 
     def to_panel(self, fitted: FittedCandidate) -> Difference | None:
         """How much better a candidate is than the panel on test rows, by what all are ranked by.
@@ -213,23 +232,24 @@ def with_floor(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(candidates) if alone else (*candidates, FLOOR)
 
 
-def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
+def stages(candidates: Sequence[Candidate], restorer: str | None, effort: str) -> list[str]:
     """List the stages of `compare` in order, as it names them; some of an automatic choice may not come."""
     each = ["predictor"]
     for candidate in candidates:
         choices = candidate.choices(restorer, effort)
         automatic = candidate.treatment == AUTO
-        by_hand = [restorer_stage(choices.restorer), choices.stage, ranges_stage(choices.restorer)]
+        restorers = dict.fromkeys((choices.completing, choices.treated.restorer or choices.completing))
+        by_hand = [*map(restorer_stage, restorers), choices.stage, ranges_stage(choices.completing)]
         fitting = automatic_stages(choices) if automatic else by_hand
         each += [*fitting, candidate.scoring]
     return list(dict.fromkeys(each))
 
 
-def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
+def check_candidates(candidates: Sequence[Candidate], restorer: str | None, effort: str) -> list[str]:
     """Raise where a part does not exist or cannot be saved; return warnings about the others."""
     for each in candidates:
         each.choices(restorer, effort).check()
-    part = restoration.get(Restoring.parse(restorer).name)
+    part = restoration.get(chosen_restorers(restorer, effort)[1])
     if not part.stored:
         able = ", ".join(name for name in restoration.names() if restoration.get(name).stored)
         raise InputError(f"the restorer {part.name!r} cannot be saved with a model; use {able}")
@@ -237,31 +257,25 @@ def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str
     if part.keeps_rows:
         keepers.append(f"the {part.label}")
     so = "so do not give it to anybody who may not see the data"
-    warnings = [
+    return [
         f"{each} keeps the training rows: the model will contain them, {so}"
         for each in dict.fromkeys(keepers)
     ]
-    if any(each.treatment == AUTO for each in candidates):
-        warnings.append(
-            "The restorers that auto can choose keep training rows: the model will contain them unless it "
-            f"chooses none, {so}"
-        )
-    return warnings
 
 
 def compare(
     data: HeldOut,
     candidates: Sequence[Candidate],
     *,
-    restorer: str,
+    restorer: str | None = None,
     effort: str = "standard",
     seed: int = 0,
     stop_early: bool = False,
     on_stage: Callable[[str], object] = lambda stage: None,
 ) -> Leaderboard:
-    """Fit candidates, which share predictor and restorer, score them, and rank them.
+    """Fit candidates, which share predictor and restorers, score them, and rank them.
 
-    `restorer` may name the number of completions, as in `"ensemble:6"`. `effort` is that of
+    `restorer` may name the number of completions, as in `"ensemble:6"`; None and `effort` are as in
     `AcquisitionClassifier`. So is `stop_early`, for the methods that can; then what is spent counts in the
     ranking.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
@@ -276,14 +290,10 @@ def compare(
     for candidate in candidates:
         start = time.perf_counter()
         fit = fit_automatically if candidate.treatment == AUTO else fit_advisor
-        advisor = fit(
-            candidate.choices(restorer, effort, stop_early=stop_early),
-            data.encoding,
-            np.array(data.table.classes),
-            shared,
-        )
+        choices = candidate.choices(restorer, effort, stop_early=stop_early)
+        advisor = fit(choices, data.encoding, np.array(data.table.classes), shared)
         # Where restorers were chosen, they differ; all policies are judged by the same one.
-        outcomes = shared.restorer(BASELINE if automatic else Restoring.parse(restorer).name)
+        outcomes = shared.restorer(BASELINE if automatic else choices.completing)
         on_stage(candidate.scoring)
         began = time.perf_counter()
         validated, tested = (
@@ -325,7 +335,7 @@ def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leade
 def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
     """The best candidate as a fitted `AcquisitionClassifier`."""
     candidate, costs = board.best.candidate, data.problem.decision_costs
-    restorer, completions = Restoring.parse(board.restorer)
+    restorer, completions = (None, None) if board.restorer is None else Restoring.parse(board.restorer)
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,

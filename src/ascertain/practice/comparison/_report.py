@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from ascertain import methods
 from ascertain._core.version import __version__
 from ascertain.estimator._habits import habit_sentences
+from ascertain.evaluation._auto import Treated
 from ascertain.practice._formatting import html_table, names_text, number_cell, share_cell
 from ascertain.practice.comparison._calibration import (
     Calibration,
@@ -46,7 +47,6 @@ from ascertain.reporting._html import part, render_page
 from ascertain.reporting._names import policy_name, restorer_name
 from ascertain.reporting._tables import NOTHING, Cell, Fact, HtmlTable, number_text, to_table
 from ascertain.reporting._text import counted, duration, joined
-from ascertain.restoration._registry import Restoring
 
 DECIDES = (
     "What a decision costs, as it was given. The decision is always the one with the least expected cost, "
@@ -298,10 +298,16 @@ def model_facts(report: FitReport) -> list[Fact]:
         Fact("Budget", f"{data.budget:g} for one row"),
         Fact("Actions", f"{len(data.encoding.actions):,}"),
         Fact("Known from the start", names_text(list(data.encoding.known), 12) or "nothing"),
-        Fact("Restorer", restorer_name(str(Restoring(origin.restorer_name, origin.completions)))),
+        Fact("Holes of training rows", _filled_by(report.board.treated)),
+        Fact("New rows are completed by", restorer_name(origin.restorer_name)),
         Fact("Effort", report.board.effort),
         *_optional_facts(report),
     ]
+
+
+def _filled_by(treated: Treated) -> str:
+    """What became of the holes while the policy was trained."""
+    return f"filled by {restorer_name(str(treated))}" if treated.restorer else "left as they are"
 
 
 def _optional_facts(report: FitReport) -> list[Fact]:
