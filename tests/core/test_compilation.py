@@ -4,13 +4,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import ascertain
-from ascertain._core.compilation import replicated
+from ascertain._core import compilation
+from ascertain._core.compilation import compiled, make_room, replicated
+from tests.estimator_cases import quick
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +79,47 @@ def test_each_replicate_gets_what_it_would_get_alone(backend: str, monkeypatch: 
     weights, x = np.arange(6.0).reshape(3, 2), np.arange(12.0).reshape(3, 2, 2)
     found = jax.jit(replicated(lambda w, table: {"out": w["in"] @ table}))({"in": weights}, x)
     np.testing.assert_array_equal(found["out"], [w @ table for w, table in zip(weights, x, strict=True)])
+
+
+def add_one(x: np.ndarray) -> np.ndarray:
+    return x + 1
+
+
+@pytest.mark.parametrize(("mappings", "kept"), [(50, 1), (51, 0), (None, 1)])
+def test_programs_are_forgotten_where_half_of_the_mappings_are_used(
+    mappings: int | None, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Linux's files nothing is known of mappings."""
+    if mappings is not None:
+        (tmp_path / "maps").write_text("7f00-7f01 r-xp\n" * mappings)
+        (tmp_path / "most").write_text("100\n")
+    monkeypatch.setattr(compilation, "_MAPPINGS", tmp_path / "maps")
+    monkeypatch.setattr(compilation, "_MOST_MAPPINGS", tmp_path / "most")
+    jitted: Any = jax.jit(add_one)
+    jitted(1.0)
+    make_room()
+    assert jitted._cache_size() == kept
+    assert compiled(add_one)(np.float32(1)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="only Linux says how many mappings there are"
+)
+def test_tables_of_many_shapes_do_not_use_up_the_mappings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fit to another number of columns takes some 2,000, so a process of Linux crashed after 30 of them."""
+    jax.clear_caches()
+
+    def used() -> int:
+        return Path("/proc/self/maps").read_bytes().count(b"\n")
+
+    most = 2 * (used() + 1500)
+    (tmp_path / "most").write_text(str(most))
+    monkeypatch.setattr(compilation, "_MOST_MAPPINGS", tmp_path / "most")
+    rng = np.random.default_rng(0)
+    for columns in range(3, 8):
+        table = rng.normal(size=(100, columns))
+        quick(method="gdfs", budget=2).fit(table, table[:, 0] > 0)
+        assert used() < most

@@ -38,6 +38,7 @@ class Idle(Runner):
         self.fails = fails
         self.chunks: list[tuple[Stage, int]] = []
         self.prepared: list[Stage] = []
+        self.released: list[Hashable] = []
         self._stages: dict[Hashable, tuple[Stage, Callable[[], Inputs]]] = {}
 
     @property
@@ -50,6 +51,9 @@ class Idle(Runner):
 
     def ready(self, name: Hashable) -> bool:
         return name in self._stages
+
+    def release(self, name: Hashable) -> None:
+        self.released.append(name)
 
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
         stage, like = self._stages[name]
@@ -156,6 +160,8 @@ def test_every_job_is_computed_once_in_chunks_as_full_as_can_be(tmp_path: Path, 
         # Partial VAEs come in two rounds at least: of complete and incomplete data, then of restored data.
         assert len(sizes) == max(fewest, 1 + (stage.name == "share")), (stage.name, sizes)
     assert sum(size for stage, size in runner.chunks if _cells(stage)) == summary.cells
+    # A process has no room for the programs of a large study; it keeps none that is done with.
+    assert len(runner.released) == len(set(runner.released)) == len(runner.prepared)
 
 
 def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,9 @@ import jax
 import pooch
 
 from ascertain.errors import InputError, StoreError
+
+_MAPPINGS = Path("/proc/self/maps")  # a line each; only Linux has these files
+_MOST_MAPPINGS = Path("/proc/sys/vm/max_map_count")
 
 
 def enable_cache(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -87,4 +90,32 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     options: dict[str, Any] = {"compiler_options": compiler_options()}  # missing from Equinox's annotations
     jitted: Callable[..., Any] = eqx.filter_jit(function, **options)
-    return jitted
+
+    @wraps(function)
+    def in_a_process_with_room(*arguments: Any, **named: Any) -> Any:
+        make_room()
+        return jitted(*arguments, **named)
+
+    return in_a_process_with_room
+
+
+def make_room() -> None:
+    """Forget compiled programs, where the process has not much room for more.
+
+    JAX keeps what it has compiled, so a process that fits models to tables of many shapes has ever more
+    programs. Those in use stay; another one is compiled again when it is needed.
+    """
+    if is_crowded():
+        jax.clear_caches()
+
+
+def is_crowded() -> bool:
+    """Whether half of the mappings of memory are used that a process may have.
+
+    On processor cores a compiled program has about a thousand, Linux allows 65,530 by default, and XLA
+    crashes for want of one.
+    """
+    try:
+        return 2 * _MAPPINGS.read_bytes().count(b"\n") > int(_MOST_MAPPINGS.read_text())
+    except OSError:
+        return False

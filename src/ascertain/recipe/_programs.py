@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ascertain._core.compilation import compiler_options, replicated
+from ascertain._core.compilation import compiler_options, make_room, replicated
 from ascertain.recipe._stages import Inputs, Place, Stage
 
 
@@ -199,6 +199,7 @@ def run_once(stage: Stage, inputs: Inputs) -> Any:
     """Run a stage for one replicate, as a study of width 1 does; the result's arrays are NumPy's."""
     if stage.on_host:
         return run_on_host(stage, inputs).results[0]
+    make_room()
     program = program_of(stage, shapes_of(inputs), width=1)
     program.lower()
     program.compile()

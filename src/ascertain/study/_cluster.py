@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
 
 from ascertain._core.checks import check_count
-from ascertain._core.compilation import enable_cache
+from ascertain._core.compilation import enable_cache, make_room
 from ascertain.errors import AscertainError, InputError
 from ascertain.recipe._programs import Done, Program, program_of, shape_key, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
@@ -25,6 +25,7 @@ from ascertain.study._runners import Runner, default_width, run_program
 _GPU = "GPU"  # the resource that a worker with a GPU should be started with: --resources GPU=1
 _CLOSING_SECONDS = 5
 _AHEAD = 2  # chunks begun per worker, so that none waits for inputs
+_PROGRAMS = 32  # kept by a worker; a process has no room for hundreds of them
 
 
 class DaskRunner(Runner):
@@ -154,9 +155,10 @@ def _keep_programs() -> None:
             enable_cache()
 
 
-@cache
+@lru_cache(_PROGRAMS)
 def _program(stage: Stage, width: int, structure: Any, leaves: tuple[Any, ...]) -> Program:
     _keep_programs()
+    make_room()
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
     program = program_of(stage, jax.tree.unflatten(structure, shapes), width)
     program.lower()

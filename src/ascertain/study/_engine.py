@@ -183,7 +183,7 @@ class _Run:
                     idle = not pending and not done and all(self._is_ready(group) for group in self._groups)
                     if not pending and not done:
                         self._accept_from_other_runs(self._groups)
-                    self._groups = [group for group in self._groups if group.waiting or group.running]
+                    self._let_go_of_finished_groups()
                     if self._later and self._stuck():
                         self._take_up_the_rest()
                     self._timeline.lacks_program(self._lacks_program())
@@ -213,6 +213,13 @@ class _Run:
             job = group.waiting[0]
             like = partial(self.materials.like, job)
             self.runner.prepare((group.name, group.width), self.materials.stage(job), like, group.width)
+
+    def _let_go_of_finished_groups(self) -> None:
+        """Drop the groups of which no job is left, and their programs."""
+        for group in self._groups:
+            if not group.waiting and not group.running and not group.on_host:
+                self.runner.release((group.name, group.width))
+        self._groups = [group for group in self._groups if group.waiting or group.running]
 
     def _take_up_the_rest(self) -> None:
         """Go on with datasets that were not to be begun with, as far as other runs have not finished them."""

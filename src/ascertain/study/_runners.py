@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 
 from ascertain._core.checks import check_count
+from ascertain._core.compilation import is_crowded, make_room
 from ascertain._core.threads import Turns
 from ascertain.recipe._programs import Done, Program, TrainingProgram, program_of, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
@@ -24,6 +25,7 @@ from ascertain.recipe._stages import Inputs, Stage
 # processor cores one replicate keeps them busy.
 WIDTHS = {"gpu": 64, "cpu": 1}
 _USABLE_MEMORY = 0.9  # of a GPU's, for one program
+_LONGEST_WAIT = 600  # seconds until a program is compiled although the process is crowded
 
 
 class OutOfMemoryError(Exception):
@@ -63,6 +65,10 @@ class Runner(ABC):
     @abstractmethod
     def ready(self, name: Hashable) -> bool:
         """Whether a program can be run without waiting."""
+
+    def release(self, name: Hashable) -> None:
+        """Forget a program that is not needed any more; by default nothing is kept of it here."""
+        del name
 
     @abstractmethod
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
@@ -132,6 +138,10 @@ class LocalRunner(Runner):
         """Whether a program is compiled."""
         return self._programs[name].done()
 
+    def release(self, name: Hashable) -> None:
+        """Forget a program."""
+        self._programs.pop(name, None)
+
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
         """Compute a chunk when the device is free."""
         program = self._programs[name].result()
@@ -183,11 +193,21 @@ class LocalRunner(Runner):
                 ready.set_exception(error)
 
         try:
+            _wait_for_room()
             program = program_of(stage, like(), width)
             program.lower()
             self._compilers.submit(compile_it)
         except Exception as error:
             ready.set_exception(error)
+
+
+def _wait_for_room() -> None:
+    """Wait until programs were released, where the process has not much room for more; but not for good."""
+    for _ in range(_LONGEST_WAIT):
+        make_room()
+        if not is_crowded():
+            break
+        time.sleep(1)
 
 
 def default_width() -> int:
