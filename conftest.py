@@ -18,6 +18,10 @@ FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_cou
 # Quick tests compile programs more than they run them, so these are not optimised there, and XLA's older way
 # to emit fusions compiles faster.
 NOT_OPTIMISED = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+# Linux lets a process have 65,530 mappings of memory, and XLA crashes for want of one. Compiled programs take
+# up to 2,000 each (`wc -l /proc/PID/maps`), and JAX keeps them, even those that nobody refers to any more.
+MANY_MAPPINGS = 30_000
+MAPPINGS = Path("/proc/self/maps")  # of Linux
 # What JAX has traced stays for good, so that looking for garbage in it takes longer and longer.
 gc.set_threshold(100_000, 50, 100)
 
@@ -59,7 +63,7 @@ def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> It
         # To store and load a small program takes as long as to compile it.
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")  # for processes to come
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
-        enable_cache()
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(enable_cache()))
         yield
 
 
@@ -113,3 +117,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.fail(f"ASCERTAIN_REQUIRE lists {kind}, but {reason}")
             elif reason is not None:
                 pytest.skip(reason)
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forget compiled programs once there are many; the cache on disk still has the large ones."""
+    look = nextitem is None or nextitem.path != item.path or item.get_closest_marker("slow") is not None
+    if look and MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MANY_MAPPINGS:
+        jax.clear_caches()
