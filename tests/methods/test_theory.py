@@ -3,6 +3,7 @@
 A small version of `benchmarks/theory.py`: fewer features, rows, batches and seeds.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,11 +27,12 @@ pytestmark = pytest.mark.slow
 
 WORLD = shortcut(d=4, budget=2)
 PROBLEM = problem_of(WORLD).without_names()
-RATE, ROWS, SEEDS = 0.7, 2048, 2
+RATE, ROWS, SEEDS = 0.7, 2048, 5
 Fit = Callable[[PRNGKeyArray, Table, Table], Policy]
 
-# Regret is exact, and a policy's is a multiple of 1/16 here. So all seeds agree where a mean is below this.
-SMALL = 0.05
+# Regret is exact. But the agent is trained by trial and error: where the context pays, 2 of 22 agents (seeds,
+# keys and compilers differed) had not found out what to do with it, and had regret 1/4. If one in ten does
+# not, the median of five is 0 in all but 0.9% of such tests; if nine in ten do not, it is 0 in 0.9% of them.
 
 
 def treated(seed: int) -> dict[str, tuple[Table, Table]]:
@@ -82,19 +84,19 @@ def regrets(found: list[Plan]) -> list[float]:
 
 
 def test_a_planner_with_complete_data_finds_the_context(planned: dict[str, list[Plan]]) -> None:
-    assert np.mean(regrets(planned["complete"])) < SMALL
-    assert {plan.first_action for plan in planned["complete"]} == {"context"}
+    assert np.median(regrets(planned["complete"])) == 0
+    assert Counter(plan.first_action for plan in planned["complete"])["context"] > SEEDS / 2
 
 
 def test_restricted_data_teach_it_to_do_without_the_context(planned: dict[str, list[Plan]]) -> None:
     # The branch that the context names is there in 3 rows of 10, so on average the context looks worse than
     # what tells something at once: the shortcut, or a branch bit. All of those are right in 3 of 4.
-    assert regrets(planned["restricted"]) == [0.25] * SEEDS
-    assert "context" not in {plan.first_action for plan in planned["restricted"]}
+    assert np.median(regrets(planned["restricted"])) == 0.25
+    assert Counter(plan.first_action for plan in planned["restricted"])["context"] < SEEDS / 2
 
 
 def test_holes_filled_from_the_true_conditional_do_no_harm(planned: dict[str, list[Plan]]) -> None:
-    assert np.mean(regrets(planned["restored"])) < SMALL
+    assert np.median(regrets(planned["restored"])) == 0
 
 
 def test_a_myopic_method_does_without_the_context_even_on_complete_data(
@@ -105,4 +107,4 @@ def test_a_myopic_method_does_without_the_context_even_on_complete_data(
     def fit(key: PRNGKeyArray, train: Table, valid: Table) -> Policy:
         return gdfs.fit(key, PROBLEM, train, valid, settings=settings)
 
-    assert regrets(plans(fit, [tables["complete"] for tables in data])) == [0.25] * SEEDS
+    assert regrets(plans(fit, [tables["complete"] for tables in data[:2]])) == [0.25] * 2
