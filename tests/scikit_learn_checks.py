@@ -4,6 +4,8 @@
 
 A process of its own, without the run-time type checks of the other tests: scikit-learn passes values of wrong
 types to the constructor, which must take them and leave it to `fit` to complain.
+
+Most of the time goes into compiling programs for many small tables, so these are not optimised.
 """
 
 import json
@@ -16,6 +18,7 @@ os.environ["SCIPY_ARRAY_API"] = "1"  # before SciPy is imported: one of the chec
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from ascertain import AcquisitionClassifier
+from ascertain._core import compilation
 
 # Rows are split and repeated at random, so that weights equal repetitions only statistically
 # (`tests/estimator/test_weights.py`); these checks compare two fits digit by digit.
@@ -38,4 +41,8 @@ def failures(estimator: AcquisitionClassifier) -> list[str]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    compilation.compiler_options = lambda: {
+        "xla_backend_optimization_level": "0",
+        "xla_cpu_use_fusion_emitters": False,
+    }
     print(json.dumps(failures(AcquisitionClassifier(**json.loads(sys.argv[1])))))
