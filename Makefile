@@ -32,7 +32,10 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 quick: $(INSTALLED)
-	$(BIN)/pytest -n 2 -q --dist loadfile --cov --cov-report=
+	@rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n 2 -q --dist loadfile -p tests.statements
+	@$(BIN)/coverage combine --quiet
+	@printf 'Percentage of all statements that were run: ' && $(BIN)/coverage report --format=total
 
 # Side by side, as mypy keeps one core busy at most.
 test: $(INSTALLED)
@@ -57,4 +60,5 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/methods.py
 
 clean:
-	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	find src -name __pycache__ -prune -exec rm -r {} +

@@ -30,7 +30,10 @@ gc.set_threshold(100_000, 50, 100)
 strict = ModuleType("ascertain_strict_types")
 strict.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
 sys.modules[strict.__name__] = strict
-install_import_hook("ascertain", f"{strict.__name__}.check")
+strict.check_and_note = strict.check  # type: ignore[attr-defined]
+# By the name of the check, Python's cache tells modules apart that note what runs in them.
+check = "check_and_note" if "tests.statements" in sys.modules else "check"
+install_import_hook("ascertain", f"{strict.__name__}.{check}")
 
 import jax  # noqa: E402
 
