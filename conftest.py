@@ -16,8 +16,11 @@ from jaxtyping import install_import_hook
 # Two workers share the cores already.
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
 # Quick tests compile programs more than they run them, so these are not optimised there, and XLA's older way
-# to emit fusions compiles faster.
-NOT_OPTIMISED = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
+# to emit fusions compiles faster: by a seventh of a slow test of the planner. Slow tests are optimised as for
+# users. Programs of the processes that tests start, and those in tests of optimised programs, are all theirs.
+OLDER_FUSIONS = {"xla_cpu_use_fusion_emitters": False}
+NOT_OPTIMISED = {"xla_backend_optimization_level": "0", **OLDER_FUSIONS}
+OPTIMISED = {"xla_backend_optimization_level": "1", **OLDER_FUSIONS}
 # Linux lets a process have 65,530 mappings of memory, and XLA crashes for want of one. Compiled programs take
 # up to 2,000 each (`wc -l /proc/PID/maps`), and JAX keeps them, even those that nobody refers to any more.
 MANY_MAPPINGS = 30_000
@@ -72,11 +75,12 @@ def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(autouse=True, scope="session")
 def _compile_fast(pytestconfig: pytest.Config) -> Iterator[None]:
-    """What programs compute is in question in quick tests, not how fast."""
+    """What programs compute is in question in tests, not how fast."""
+    options = OPTIMISED if _runs_slow_tests(pytestconfig) else NOT_OPTIMISED
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ascertain._core.compilation", "ascertain.recipe._programs"):
-            if name in sys.modules and not _runs_slow_tests(pytestconfig):
-                patch.setattr(sys.modules[name], "compiler_options", lambda: NOT_OPTIMISED)
+            if name in sys.modules:
+                patch.setattr(sys.modules[name], "compiler_options", lambda: options)
         yield
 
 
