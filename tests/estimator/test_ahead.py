@@ -147,7 +147,12 @@ def test_the_planner_says_what_comes_next_and_how_often_it_is_right() -> None:
     n_rows = 1000
     table = planted_table("maintenance", n_test=n_rows)
     model = AcquisitionClassifier(
-        "planner", budget=table.budget, costs=dict(table.costs), known=list(table.known), random_state=0
+        "planner",
+        budget=table.budget,
+        costs=dict(table.costs),
+        known=list(table.known),
+        random_state=0,
+        effort="low",
     ).fit(table.train, table.train_labels)
     nothing = table.test.assign(**dict.fromkeys(table.costs))
     typical = model.recommend(nothing.iloc[:1].assign(age_h=0.0)).iloc[0]

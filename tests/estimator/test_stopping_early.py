@@ -84,7 +84,7 @@ def test_the_budget_still_holds(stops: AcquisitionClassifier) -> None:
 @pytest.mark.slow
 def test_dear_tests_are_not_worth_it() -> None:
     dear = planner(stop_early=True, costs={"quick": 30, "sure": 40, "noise": 30}, budget=100)
-    table, y = cases(800)
+    table, y = cases(1500)  # as many as above, for the same program
     assert dear.fit(table, y).recommend(table.iloc[:1].assign(quick=np.nan, sure=np.nan, noise=np.nan))[
         "why"
     ].tolist() == ["policy"]

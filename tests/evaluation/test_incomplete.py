@@ -188,7 +188,7 @@ def test_a_class_that_is_measured_more_often_does_not_bend_the_estimates() -> No
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    truth, redraws = exact_scores(), 300
+    truth, redraws = exact_scores(), 200
     rng = np.random.default_rng(9)
     deck = fit_hotdeck(jr.key(0), PROBLEM, hide(rng, draw(rng, 200)))
     frames = []

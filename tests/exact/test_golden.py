@@ -34,7 +34,7 @@ def test_golden_regrets(d: int, budget: int, n: int) -> None:
 @pytest.mark.parametrize(("d", "budget"), [(6, 2), (8, 2), (10, 3)])
 def test_a_million_instances_suffice_except_for_aliasing(d: int, budget: int) -> None:
     problem = shortcut(d, budget)
-    for observations in training_sets(d, budget, 10**6, replicates=20):
+    for observations in training_sets(d, budget, 10**6, replicates=8):
         assert problem.regret(fit_plan(problem, observations, "filtering")) == 0
         assert problem.regret(fit_plan(problem, observations, "restoration")) == 0
         assert problem.regret(fit_plan(problem, observations, "aliasing")) == 0.25
