@@ -276,8 +276,15 @@ def assert_close(found: RouteStructure, expected: RouteStructure) -> None:
     np.testing.assert_allclose(found[:3], expected[:3], rtol=1e-9)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
-@pytest.mark.parametrize(("budget", "index"), [(None, 0), (0.3, 3)])
+@pytest.mark.parametrize(
+    ("metric", "budget", "index"),
+    [
+        ("accuracy", None, 0),
+        ("macro_f1", 0.3, 3),
+        pytest.param("accuracy", 0.3, 3, marks=pytest.mark.slow),
+        pytest.param("macro_f1", None, 0, marks=pytest.mark.slow),
+    ],
+)
 def test_a_problem_with_few_routes_is_solved_by_enumeration(
     metric: Metric, budget: float | None, index: int
 ) -> None:

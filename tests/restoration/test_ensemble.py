@@ -16,7 +16,6 @@ from ascertain import InputError, Problem, Table, restoration
 from ascertain._core.effort import Effort, effort
 from ascertain.restoration import Ensemble, draws, fit_ensemble, fit_hotdeck, restore
 from ascertain.restoration._ensemble import Settings
-from ascertain.testing import check_restorer
 from tests.saved import registered
 
 ALPHA = 1e-4
@@ -133,10 +132,6 @@ def test_members_are_fitted_with_their_own_settings_and_effort() -> None:
         ensemble = fit_ensemble(jr.key(0), PROBLEM, TABLE, TABLE, settings=own)
         assert isinstance(ensemble.members[0], Lasting)
         assert int(ensemble.members[0].updates) == updates
-
-
-def test_it_keeps_the_promises_of_a_restorer() -> None:
-    check_restorer("ensemble", settings=Settings(members=("hotdeck", "mean")))
 
 
 @pytest.mark.parametrize(
