@@ -21,10 +21,6 @@ FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_cou
 OLDER_FUSIONS = {"xla_cpu_use_fusion_emitters": False}
 NOT_OPTIMISED = {"xla_backend_optimization_level": "0", **OLDER_FUSIONS}
 OPTIMISED = {"xla_backend_optimization_level": "1", **OLDER_FUSIONS}
-# Linux lets a process have 65,530 mappings of memory, and XLA crashes for want of one. Compiled programs take
-# up to 2,000 each (`wc -l /proc/PID/maps`), and JAX keeps them, even those that nobody refers to any more.
-MANY_MAPPINGS = 30_000
-MAPPINGS = Path("/proc/self/maps")  # of Linux
 # What JAX has traced stays for good, so that looking for garbage in it takes longer and longer.
 gc.set_threshold(100_000, 50, 100)
 
@@ -40,7 +36,7 @@ install_import_hook("ascertain", f"{strict.__name__}.{check}")
 
 import jax  # noqa: E402
 
-from ascertain._core.compilation import enable_cache  # noqa: E402
+from ascertain._core.compilation import enable_cache, make_room  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -128,6 +124,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Forget compiled programs once there are many; the cache on disk still has the large ones."""
-    look = nextitem is None or nextitem.path != item.path or item.get_closest_marker("slow") is not None
-    if look and MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MANY_MAPPINGS:
-        jax.clear_caches()
+    if nextitem is None or nextitem.path != item.path or item.get_closest_marker("slow") is not None:
+        make_room()
