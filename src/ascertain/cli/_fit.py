@@ -99,7 +99,7 @@ def fit(
         typer.Option(
             help="What fills holes: pvae_noise, nearest, hotdeck or another that is registered; with "
             "ensemble:6, several do, and every row is drawn six times.",
-            show_default="ensemble:6 for training rows and pvae_noise for new ones; with low effort hotdeck",
+            show_default="pvae_noise, with low effort hotdeck",
         ),
     ] = None,
     effort: Annotated[

@@ -33,7 +33,6 @@ from ascertain.estimator._training import (
     FitChoices,
     Shared,
     TrainingRows,
-    chosen_restorers,
     default_treatment,
     fit_advisor,
 )
@@ -72,12 +71,11 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
         `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of several. It
         fills the holes of training rows (with `treatment="auto"` another one may be chosen for that), and
-        completes new rows. None: the ensemble draws every training row six times (with `effort="low"` the
-        Partial VAE draws it once), and the Partial VAE completes new rows, so that the model contains no
-        training rows.
+        completes new rows. Hot decks and the ensemble keep training rows, so a model with one of them
+        contains these.
     completions
-        How often every training row is restored, each time with another draw. None: once, or six times where
-        the `restorer` is None, too. `treatment="auto"` decides that itself.
+        How often every training row is restored, each time with another draw; `treatment="auto"` decides
+        that itself.
     budget
         What may be spent on one instance; None: the sum of all costs.
     costs
@@ -154,8 +152,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: str = "gdfs",
         state: str = "s",
         treatment: str | None = None,
-        restorer: str | None = None,
-        completions: int | None = None,
+        restorer: str = "pvae_noise",
+        completions: int = 1,
         budget: float | None = None,
         costs: Any = None,
         groups: Any = None,
@@ -545,7 +543,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         costs = self._advisor().problem.decision_costs
         return {
             **{name: getattr(self, name) for name in simple},
-            "completions": None if self.completions is None else int(self.completions),
+            "completions": int(self.completions),
             "budget": None if self.budget is None else float(self.budget),
             "costs": {action.name: action.price for action in encoding.actions},
             "groups": {a.name: list(a.columns) for a in encoding.actions if a.columns != (a.name,)} or None,
@@ -560,17 +558,16 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         }
 
     def _choices(self) -> FitChoices:
-        restoring, completing = chosen_restorers(self.restorer, self.effort)
         choices = FitChoices(
             method=self.method,
             state=self.state,
             treatment=self.treatment or default_treatment(self.method),
-            restorer=restoring.name,
+            restorer=self.restorer,
             predictor=self.predictor,
             effort=self.effort,
-            completions=restoring.completions if self.completions is None else self.completions,
+            completions=self.completions,
             stop_early=bool(self.stop_early),
-            completing=completing,
+            completing=self.restorer,
         )
         choices.check()
         if self.stop_early and self.decision_costs is None:

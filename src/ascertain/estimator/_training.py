@@ -40,17 +40,12 @@ from ascertain.recipe._keys import key_data
 from ascertain.recipe._presets import overridden
 from ascertain.recipe._stages import fit_restorer
 from ascertain.restoration import Restorer, complete
-from ascertain.restoration._registry import Restoring, check_completions
+from ascertain.restoration._registry import check_completions
 from ascertain.restoration._restorer import prepared
 from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
 TREATMENTS = ("restored", "restricted", "direct", AUTO)
-# What draws the training rows that a policy learns from, by effort. Policies recover most from several draws
-# by different restorers (docs/data.md). Those keep training rows, which must not be in a saved model unasked,
-# so new rows are completed by another one.
-USUAL_RESTORING = {"standard": Restoring("ensemble", 6), "low": Restoring("pvae_noise")}
-COMPLETES_NEW_ROWS = "pvae_noise"
 # Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
 _WEIGHTED_COPIES = 2  # of each row in the mean, so that few rows of little weight are lost to rounding
@@ -60,15 +55,6 @@ _MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that i
 def default_treatment(method: str) -> str:
     """Learning from holes directly where a method can, else restoration."""
     return "direct" if methods.get(method).learns_directly else "restored"
-
-
-def chosen_restorers(restorer: str | None, effort_name: str) -> tuple[Restoring, str]:
-    """What draws the training rows, and what completes new ones: the restorer that is named, or the usual."""
-    effort(effort_name)
-    if restorer is None:
-        return USUAL_RESTORING[effort_name], COMPLETES_NEW_ROWS
-    restoring = Restoring.parse(restorer)
-    return restoring, restoring.name
 
 
 @dataclass(frozen=True)
@@ -83,7 +69,7 @@ class FitChoices:
     effort: str
     completions: int = 1
     stop_early: bool = False  # where a measurement costs more than it saves
-    completing: str = COMPLETES_NEW_ROWS  # the restorer that completes new rows
+    completing: str = "pvae_noise"  # the restorer that completes new rows, and is saved with the model
 
     @property
     def treated(self) -> Treated:

@@ -253,20 +253,6 @@ def test_automatic_choices_put_no_rows_into_the_model() -> None:
     assert check_candidates([Candidate("gdfs", "s", "auto")], RESTORERS["standard"], "standard") == []
 
 
-def test_by_default_an_ensemble_fills_training_rows_and_the_partial_vae_completes_new_ones() -> None:
-    assert stages([Candidate("gdfs", "s", "restored")], RESTORERS["standard"], "standard") == [
-        "predictor",
-        "restorer (pvae_noise)",
-        "restorer (ensemble)",
-        "policy (gdfs, restored by ensemble:6)",
-        "ranges (pvae_noise)",
-        "scores (gdfs, restored)",
-    ]
-    data, board, _ = fitted()
-    model = as_classifier(data, dataclasses.replace(board, restorer=None))
-    assert (model.restorer, model.completions) == (None, None)
-
-
 def test_names_tell_candidates_apart() -> None:
     for candidates in DEFAULTS.values():
         assert len({each.name for each in candidates}) == len(candidates)

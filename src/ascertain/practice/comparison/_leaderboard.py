@@ -24,7 +24,6 @@ from ascertain.estimator._classifier import AcquisitionClassifier
 from ascertain.estimator._training import (
     FitChoices,
     Shared,
-    chosen_restorers,
     fit_advisor,
     ranges_stage,
     restorer_stage,
@@ -69,9 +68,9 @@ class Candidate:
         words = _WORDS.get(self.method) or _WORDS.get(family, family)
         return f"{words} ({label if self.state == 's' else f'{label} {self.state}'}, {treatment})"
 
-    def choices(self, restorer: str | None, effort: str, *, stop_early: bool = False) -> FitChoices:
+    def choices(self, restorer: str, effort: str, *, stop_early: bool = False) -> FitChoices:
         """What to fit; only some methods can stop early."""
-        (name, completions), completing = chosen_restorers(restorer, effort)
+        name, completions = Restoring.parse(restorer)
         return FitChoices(
             method=self.method,
             state=self.state,
@@ -81,7 +80,7 @@ class Candidate:
             effort=effort,
             completions=completions,
             stop_early=stop_early and methods.get(self.method).weighs_prices,
-            completing=completing,
+            completing=name,
         )
 
     @property
@@ -114,7 +113,10 @@ DEFAULTS = {
     ),
     "low": (_PLANNER, _FIXED),
 }
-RESTORERS = {"standard": None, "low": "hotdeck"}  # the classifier's own, and one that needs no training
+# A hot deck needs no training. The Partial VAE draws with noise, as completions of a row would otherwise look
+# alike and tell the class better than real values. An ensemble recovers more where cells are hidden by a
+# mechanism, but makes columns look best that hardly any row has (docs/practice.md).
+RESTORERS = {"standard": "pvae_noise", "low": "hotdeck"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +178,7 @@ class Leaderboard:
     candidates: tuple[FittedCandidate, ...]
     ranked_by: Estimator | None
     budgets: tuple[float, ...]
-    restorer: str | None = None
+    restorer: str = RESTORERS["standard"]
     effort: str = "standard"
     seed: int = 0
     stop_early: bool = False
@@ -232,24 +234,23 @@ def with_floor(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(candidates) if alone else (*candidates, FLOOR)
 
 
-def stages(candidates: Sequence[Candidate], restorer: str | None, effort: str) -> list[str]:
+def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
     """List the stages of `compare` in order, as it names them; some of an automatic choice may not come."""
     each = ["predictor"]
     for candidate in candidates:
         choices = candidate.choices(restorer, effort)
         automatic = candidate.treatment == AUTO
-        restorers = dict.fromkeys((choices.completing, choices.treated.restorer or choices.completing))
-        by_hand = [*map(restorer_stage, restorers), choices.stage, ranges_stage(choices.completing)]
+        by_hand = [restorer_stage(choices.completing), choices.stage, ranges_stage(choices.completing)]
         fitting = automatic_stages(choices) if automatic else by_hand
         each += [*fitting, candidate.scoring]
     return list(dict.fromkeys(each))
 
 
-def check_candidates(candidates: Sequence[Candidate], restorer: str | None, effort: str) -> list[str]:
+def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
     """Raise where a part does not exist or cannot be saved; return warnings about the others."""
     for each in candidates:
         each.choices(restorer, effort).check()
-    part = restoration.get(chosen_restorers(restorer, effort)[1])
+    part = restoration.get(Restoring.parse(restorer).name)
     if not part.stored:
         able = ", ".join(name for name in restoration.names() if restoration.get(name).stored)
         raise InputError(f"the restorer {part.name!r} cannot be saved with a model; use {able}")
@@ -267,7 +268,7 @@ def compare(
     data: HeldOut,
     candidates: Sequence[Candidate],
     *,
-    restorer: str | None = None,
+    restorer: str,
     effort: str = "standard",
     seed: int = 0,
     stop_early: bool = False,
@@ -275,7 +276,7 @@ def compare(
 ) -> Leaderboard:
     """Fit candidates, which share predictor and restorers, score them, and rank them.
 
-    `restorer` may name the number of completions, as in `"ensemble:6"`; None and `effort` are as in
+    `restorer` may name the number of completions, as in `"ensemble:6"`. `effort` is that of
     `AcquisitionClassifier`. So is `stop_early`, for the methods that can; then what is spent counts in the
     ranking.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
@@ -335,7 +336,7 @@ def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leade
 def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
     """The best candidate as a fitted `AcquisitionClassifier`."""
     candidate, costs = board.best.candidate, data.problem.decision_costs
-    restorer, completions = (None, None) if board.restorer is None else Restoring.parse(board.restorer)
+    restorer, completions = Restoring.parse(board.restorer)
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,
