@@ -121,8 +121,8 @@ def study_run(
         int,
         typer.Option(
             min=1,
-            help="Processes that share one GPU, where NVIDIA's MPS is running; as many as datasets is a good "
-            "number.",
+            help="Processes that share one GPU, where NVIDIA's MPS is running. They help where a study has "
+            "many programs with few cells each; begin with one for each dataset.",
         ),
     ] = 1,
     first: Annotated[

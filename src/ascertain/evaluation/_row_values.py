@@ -136,8 +136,8 @@ def _by_row(
     return np.bincount(sample.row, sample.weight * values, minlength=n_rows)
 
 
-_restore = eqx.filter_jit(restore)
-
-
 def _decision_costs(problem: Problem) -> Float[np.ndarray, "classes classes"] | None:
     return None if problem.decision_costs is None else np.asarray(problem.decision_costs, np.float64)
+
+
+_restore = eqx.filter_jit(restore)
