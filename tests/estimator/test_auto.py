@@ -12,6 +12,7 @@ from ascertain.estimator import _choosing
 from ascertain.estimator._choosing import automatic_stages
 from ascertain.estimator._training import FitChoices
 from ascertain.evaluation._auto import AutoChoice, Measured, PairedScore, Treated, choose, nothing_missing
+from ascertain.restoration._registry import Restoring
 from ascertain.testing import PlantedTable, planted_table
 from tests.estimator_cases import patients, quick
 
@@ -286,7 +287,8 @@ def test_an_ensemble_is_made_of_restorers_that_are_there_and_can_be_saved(
 
 
 @pytest.mark.slow
-def test_a_planner_may_also_learn_directly(planted: PlantedTable) -> None:
+def test_a_planner_may_also_learn_directly(planted: PlantedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_choosing._CANDIDATES, "low", (Restoring("nearest"),))  # each takes a planner
     model = quick(method="planner", treatment="auto", known=list(planted.known), budget=3)
     model.fit(planted.train, planted.train_labels)
-    assert model.auto_["candidate"].tolist()[:2] == ["restricted", "direct"]
+    assert model.auto_["candidate"].tolist() == ["restricted", "direct", "nearest"]
