@@ -163,6 +163,22 @@ def test_an_epoch_has_one_completion_of_every_row(completions: int) -> None:
     assert np.count_nonzero(times.reshape(completions, n_rows).sum(axis=1)) == min(completions, 6)
 
 
+@pytest.mark.parametrize("completions", [1, 6])
+def test_an_epoch_may_pass_over_the_rows_several_times(completions: int) -> None:
+    n_rows, passes = 20, 3
+    table = completed(completions, n_rows)
+
+    def step(times: Array, key: Array, rows: Array) -> Array:
+        del key
+        return times.at[rows].add(1)
+
+    start = jnp.zeros(n_rows * completions, int)
+    times = np.asarray(greedy.epoch(jr.key(0), start, step, table, 4, passes)).reshape(completions, n_rows)
+    np.testing.assert_array_equal(times.sum(axis=0), np.full(n_rows, passes))
+    if completions > 1:
+        assert np.mean(times.max(axis=0) < passes) > 0.5, "passes take different completions"
+
+
 @pytest.mark.parametrize("method", [gdfs, dime], ids=["gdfs", "dime"])
 def test_updates_do_not_grow_with_completions(method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batches of all epochs, those of pretraining included, counted while the program is traced."""

@@ -179,7 +179,9 @@ def _one_epoch(
         gradient = jax.grad(_batch_loss)(carry[0], key, train.take(rows), state.epsilon, setup)
         return _update(gradient, carry[1], carry[0], state.plateau.learning_rate, setup.protocol)
 
-    networks, optimiser = epoch(key, (state.networks, state.optimiser), step, train, settings.batch_size)
+    networks, optimiser = epoch(
+        key, (state.networks, state.optimiser), step, train, settings.batch_size, settings.passes
+    )
     loss = _validation_loss(networks, valid, setup)
     plateau, is_best = state.plateau.after(loss, settings, settings.least_learning_rate)
     decays = plateau.exhausted(settings)

@@ -191,7 +191,7 @@ def _one_epoch(
         return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
     networks, optimiser = epoch(
-        shuffling, (state.networks, state.optimiser), step, train, settings.batch_size
+        shuffling, (state.networks, state.optimiser), step, train, settings.batch_size, settings.passes
     )
     soft, hard = _validation_losses(validating, networks, valid, temperature, setup)
     plateau, is_best = state.plateau.after(soft, settings, settings.least_learning_rate)

@@ -56,6 +56,7 @@ class GreedySettings:
     dropout: ShareBelowOne = 0.3
     least_learning_rate: Amount = 1e-5
     least_pretraining_rate: Amount = 1e-6
+    passes: Count = 1  # over the rows in an epoch, each with other completions where rows have several
 
     def completed(self: AnySettings, problem: Problem, protocol: Protocol) -> AnySettings:
         """Fill in the number of steps."""
@@ -183,7 +184,18 @@ class Plateau(NamedTuple):
 Step = Callable[[Any, PRNGKeyArray, Int[Array, " batch"]], Any]
 
 
-def epoch(key: PRNGKeyArray, carry: Any, step: Step, table: Table, batch_size: int) -> Any:
+def epoch(key: PRNGKeyArray, carry: Any, step: Step, table: Table, batch_size: int, passes: int = 1) -> Any:
+    """One pass or several over the shuffled rows."""
+    if passes == 1:
+        return _one_pass(key, carry, step, table, batch_size)
+
+    def one(carry: Any, key: PRNGKeyArray) -> tuple[Any, None]:
+        return _one_pass(key, carry, step, table, batch_size), None
+
+    return jax.lax.scan(one, carry, jr.split(key, passes))[0]
+
+
+def _one_pass(key: PRNGKeyArray, carry: Any, step: Step, table: Table, batch_size: int) -> Any:
     """One pass over the shuffled rows in batches, without the last incomplete one.
 
     Where rows have several completions, a pass takes one of each.
@@ -278,7 +290,7 @@ def pretrain_predictor(
             return descend(gradient, carry[1], carry[0], state.plateau.learning_rate)
 
         predictor, optimiser = epoch(
-            shuffling, (state.predictor, state.optimiser), step, train, settings.batch_size
+            shuffling, (state.predictor, state.optimiser), step, train, settings.batch_size, settings.passes
         )
         loss_now = validate(predictor, validating)
         plateau, is_best = state.plateau.after(loss_now, settings, settings.least_pretraining_rate)
