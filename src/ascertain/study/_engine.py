@@ -98,8 +98,8 @@ def run_study(
     """
     start = time.perf_counter()
     runner = runner or LocalRunner()
-    grid = Grid(study, data_dir, runner.width)
     store = Store(folder)
+    grid = Grid(study, data_dir, runner.width, store.result_like)
     store.open()
     try:
         run = _Run(grid, store, runner, mix, first, on_progress, on_warning)

@@ -6,16 +6,24 @@ from typing import Any
 from ascertain.errors import InputError
 from ascertain.protocol import protocol
 from ascertain.recipe._jobs import Job, in_order
-from ascertain.recipe._materials import Materials
+from ascertain.recipe._materials import Load, Materials
 from ascertain.study._file import Study
 
 
 class Grid:
     """The cells and routes of a study, all jobs that they need, and the inputs of these."""
 
-    def __init__(self, study: Study, data_dir: Path | None = None, width: int = 1):
+    def __init__(
+        self,
+        study: Study,
+        data_dir: Path | None = None,
+        width: int = 1,
+        recorded: Load = lambda job: None,  # as for `Materials`
+    ):
         self.study = study
-        self.materials = Materials(study.load(data_dir), protocol(study.protocol), width, study.scored)
+        self.materials = Materials(
+            study.load(data_dir), protocol(study.protocol), width, study.scored, recorded=recorded
+        )
         self.cells: list[Job] = []
         self.routes: list[Job] = []
         for name in study.datasets:

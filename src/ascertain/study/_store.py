@@ -2,7 +2,8 @@
 
     study.toml                what is run
     cells/*.json              one record per finished cell (and per dataset and split, for routes)
-    artefacts/*.safetensors   what cells share: predictors, masks, restored tables, pretrained networks;
+    artefacts/*.safetensors   what cells share: predictors, masks, restored tables, pretrained networks, each
+                              with its structure as JSON, so that no program is traced to read it;
                               and what `auto` chooses by, one file for each cell that it may choose
     failures/*.json           the errors of jobs that failed, until they succeed
     *.parquet                 assembled tables
@@ -20,7 +21,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -31,10 +32,20 @@ from ascertain._core.files import leftovers, replacing
 from ascertain.errors import StoreError
 from ascertain.evaluation._followed import Followed
 from ascertain.recipe._jobs import Job
+from ascertain.recipe._programs import shapes_of
+from ascertain.study._structures import read_structure, structure_text
 
 _OPEN: set[Path] = set()  # folders with a run in this process
 _AT_WORK = 2**48  # the byte of the lock file that runs share; those of jobs come before it
 _RECORDED = ("fit", "auto", "routes")  # stages with records as results; the others have arrays
+
+
+class _Artefact(NamedTuple):
+    """The content of an artefact's file."""
+
+    arrays: dict[str, np.ndarray]  # by their places among the leaves
+    details: dict[str, Any]  # how it was computed
+    structure: str  # as `structure_text` writes it; empty in files of earlier versions
 
 
 class Store:
@@ -127,7 +138,7 @@ class Store:
             details: dict[str, Any] = record["details"]
             return details
         try:
-            return self._intact(job)[1]
+            return self._intact(job).details
         except StoreError:
             return None
 
@@ -143,10 +154,10 @@ class Store:
     def save_artefact(self, job: Job, result: Any, details: Mapping[str, Any]) -> None:
         """Write a PyTree of arrays."""
         leaves = {
-            str(place): np.ascontiguousarray(leaf) for place, leaf in enumerate(jax.tree.leaves(result))
+            str(place): np.asarray(leaf, order="C") for place, leaf in enumerate(jax.tree.leaves(result))
         }
-        text = json.dumps(details)
-        content = save(leaves, {"details": text, "sha256": _digest_of_arrays(leaves, text)})
+        about = {"details": json.dumps(details), "structure": structure_text(result)}
+        content = save(leaves, {**about, "sha256": _digest_of_artefact(leaves, about)})
         with replacing(self.path(job)) as temporary:
             temporary.write_bytes(content)
         self._clear_failure(job)
@@ -158,7 +169,7 @@ class Store:
         file raises a `StoreError`.
         """
         shapes, structure = jax.tree.flatten(like)
-        found, _ = self._intact(job)
+        found = self._intact(job).arrays
         leaves = [
             found[str(place)].reshape(leaf.shape)
             if job.stage != "restore" or str(place) in found
@@ -167,8 +178,22 @@ class Store:
         ]
         return jax.tree.unflatten(structure, leaves)
 
-    def _intact(self, job: Job) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The arrays and details of an artefact; raises a `StoreError` unless they fit their digest."""
+    def result_like(self, job: Job) -> Any:
+        """The structure and shapes of an artefact; None if it is not there, or does not say them."""
+        try:
+            found = self._intact(job)
+        except StoreError:
+            return None
+        structure = read_structure(found.structure)
+        if structure is None:
+            return None
+        places = [str(place) for place in range(structure.num_leaves)]
+        if found.arrays.keys() != set(places):
+            return None
+        return shapes_of(jax.tree.unflatten(structure, [found.arrays[place] for place in places]))
+
+    def _intact(self, job: Job) -> _Artefact:
+        """The content of an artefact; raises a `StoreError` unless it fits its digest."""
         path = self.path(job)
         try:
             with safe_open(path, "numpy") as file:
@@ -178,9 +203,9 @@ class Store:
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{path} cannot be read: {error}; run the same command again") from error
         # Versions before 0.2 wrote none.
-        if about.get("sha256", "") not in ("", _digest_of_arrays(arrays, about["details"])):
+        if about.get("sha256", "") not in ("", _digest_of_artefact(arrays, about)):
             raise StoreError(f"{path} is damaged: it does not fit its digest; run the same command again")
-        return arrays, details
+        return _Artefact(arrays, details, about.get("structure", ""))
 
     def load_followed(self, job: Job) -> Followed:
         """Read what the policy of a cell did in rows with holes."""
@@ -242,8 +267,8 @@ def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record).encode()).hexdigest()
 
 
-def _digest_of_arrays(arrays: Mapping[str, np.ndarray], details: str) -> str:
-    digest = hashlib.sha256(details.encode())
+def _digest_of_artefact(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
+    digest = hashlib.sha256((about["details"] + about.get("structure", "")).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
