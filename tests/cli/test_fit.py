@@ -273,11 +273,11 @@ def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 def test_auto_is_for_every_method() -> None:
-    found = _candidates(None, "s", "auto", "standard")
+    found = _candidates(None, "s", "auto", None, "standard")
     assert [(each.method, each.treatment) for each in found] == [
         (name, "auto") for name in ("planner", "gdfs", "dime", "static")
     ]
-    assert [each.treatment for each in _candidates("gdfs", "s", "auto", "low")] == ["auto"]
+    assert [each.treatment for each in _candidates("gdfs", "s", "auto", None, "low")] == ["auto"]
 
 
 @pytest.mark.slow

@@ -210,6 +210,35 @@ def test_a_registered_predictor_may_run_on_the_host() -> None:
     assert model.recommend(np.full((1, 3), np.nan))["action"].tolist() == ["x0"]
 
 
+@pytest.mark.parametrize(
+    ("given", "filled_by", "completed_by"),
+    [
+        ({}, ("mixture", 1), "pvae_noise"),
+        ({"effort": "low"}, ("pvae_noise", 1), "pvae_noise"),
+        ({"completions": 3}, ("mixture", 3), "pvae_noise"),
+        ({"restorer": "nearest"}, ("nearest", 1), "nearest"),
+        ({"restorer": "nearest", "completions": 2}, ("nearest", 2), "nearest"),
+    ],
+)
+def test_what_fills_training_rows_and_what_completes_new_ones(
+    given: dict[str, Any], filled_by: tuple[str, int], completed_by: str
+) -> None:
+    choices = AcquisitionClassifier(**given)._choices()
+    assert (choices.treated[1:], choices.completing) == (filled_by, completed_by)
+
+
+@pytest.mark.slow
+def test_a_model_with_default_restorers_contains_no_training_rows(tmp_path: Path) -> None:
+    """Saving one that does warns, and warnings are errors here."""
+    table, y = patients(150)
+    model = AcquisitionClassifier("static", budget=2, random_state=0).fit(table, y)
+    assert str(model.treatment_) == "mixture"
+    model.save(tmp_path)
+    loaded = AcquisitionClassifier.load(tmp_path)
+    assert (loaded.restorer, loaded.treatment_) == (None, model.treatment_)
+    pd.testing.assert_frame_equal(loaded.recommend(table[:5]), model.recommend(table[:5]))
+
+
 @pytest.mark.slow
 def test_it_can_learn_from_several_completions() -> None:
     model = quick(method="aaco", completions=3)

@@ -97,9 +97,9 @@ def fit(
     restorer: Annotated[
         str | None,
         typer.Option(
-            help="What fills holes: pvae_noise, nearest, hotdeck or another that is registered; with "
+            help="What fills holes: mixture, pvae_noise, hotdeck or another that is registered; with "
             "ensemble:6, several do, and every row is drawn six times.",
-            show_default="pvae_noise, with low effort hotdeck",
+            show_default="mixture for training rows and pvae_noise for new ones; with low effort hotdeck",
         ),
     ] = None,
     effort: Annotated[
@@ -142,8 +142,8 @@ def fit(
 
     check_folder(out, force=force)
     check_effort(effort)
+    candidates = with_floor(_candidates(method, state, treatment, restorer, effort))
     restorer = restorer or RESTORERS[effort]
-    candidates = with_floor(_candidates(method, state, treatment, effort))
     if stop_early:
         _check_stopping(candidates, method, knows_costs=decision_costs is not None)
     for warning in check_candidates(candidates, restorer, effort):
@@ -206,10 +206,12 @@ def check_folder(out: Path, *, force: bool) -> None:
         )
 
 
-def _candidates(method: str | None, state: str, treatment: str | None, effort: str) -> "Sequence[Candidate]":
+def _candidates(
+    method: str | None, state: str, treatment: str | None, restorer: str | None, effort: str
+) -> "Sequence[Candidate]":
     from ascertain.estimator._training import default_treatment
     from ascertain.evaluation._auto import AUTO
-    from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate
+    from ascertain.practice.comparison._leaderboard import DEFAULTS, Candidate, default_candidates
 
     if method is not None:
         return (Candidate(method, state, treatment or default_treatment(method)),)
@@ -218,7 +220,7 @@ def _candidates(method: str | None, state: str, treatment: str | None, effort: s
             "--state and --treatment (other than auto) are about one method; name it with --method"
         )
     if treatment is None:
-        return DEFAULTS[effort]
+        return default_candidates(effort, restorer)
     compared = dict.fromkeys(each.method for each in DEFAULTS[effort])
     return tuple(Candidate(name, "s", AUTO) for name in compared)
 

@@ -30,11 +30,13 @@ from ascertain.estimator._files import load_advisor, save_advisor
 from ascertain.estimator._habits import Habits, habit_sentences, unusable_columns
 from ascertain.estimator._targets import class_numbers
 from ascertain.estimator._training import (
+    COMPLETES_NEW_ROWS,
     FitChoices,
     Shared,
     TrainingRows,
     default_treatment,
     fit_advisor,
+    usual_restorer,
 )
 from ascertain.estimator._weights import weigh_classes
 from ascertain.evaluation._auto import AUTO
@@ -69,10 +71,11 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         chooses by what the policies are worth on the validation rows; `treatment_` and `auto_` say what.
     restorer
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
-        `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of several. It
-        fills the holes of training rows (with `treatment="auto"` another one may be chosen for that), and
-        completes new rows. Hot decks and the ensemble keep training rows, so a model with one of them
-        contains these.
+        `"mixture"`, `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of
+        several. It fills the holes of training rows (with `treatment="auto"` another one may be chosen for
+        that), and completes new rows. All but the Partial VAE keep training rows, so a model with one of them
+        contains these. None: the mixture fills training rows (with `effort="low"` the Partial VAE), and the
+        Partial VAE completes new ones, so that the model contains no training rows.
     completions
         How often every training row is restored, each time with another draw; `treatment="auto"` decides
         that itself.
@@ -152,7 +155,7 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: str = "gdfs",
         state: str = "s",
         treatment: str | None = None,
-        restorer: str = "pvae_noise",
+        restorer: str | None = None,
         completions: int = 1,
         budget: float | None = None,
         costs: Any = None,
@@ -562,12 +565,12 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             method=self.method,
             state=self.state,
             treatment=self.treatment or default_treatment(self.method),
-            restorer=self.restorer,
+            restorer=self.restorer or usual_restorer(self.effort),
             predictor=self.predictor,
             effort=self.effort,
             completions=self.completions,
             stop_early=bool(self.stop_early),
-            completing=self.restorer,
+            completing=self.restorer or COMPLETES_NEW_ROWS,
         )
         choices.check()
         if self.stop_early and self.decision_costs is None:

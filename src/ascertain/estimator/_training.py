@@ -46,6 +46,11 @@ from ascertain.restoration._treatments import check_treatment
 from ascertain.tables._encoding import Encoding
 
 TREATMENTS = ("restored", "restricted", "direct", AUTO)
+COMPLETES_NEW_ROWS = "pvae_noise"
+# What fills training rows, by effort. Policies recover most from the mixture (docs/data.md). It keeps
+# training rows, which must not be in a saved model unasked, so new rows are completed by another restorer. A
+# quick look makes do with that one.
+_FILLS_TRAINING_ROWS = {"standard": "mixture", "low": COMPLETES_NEW_ROWS}
 # Rows are repeated up to one of a few sizes, so that compiled programs are reused.
 _LEAST_TRAINING, _LEAST_VALIDATION = 256, 64
 _WEIGHTED_COPIES = 2  # of each row in the mean, so that few rows of little weight are lost to rounding
@@ -55,6 +60,12 @@ _MLP = {"batch_size": 128, "dropout": 0.1}  # the reference's, for tables that i
 def default_treatment(method: str) -> str:
     """Learning from holes directly where a method can, else restoration."""
     return "direct" if methods.get(method).learns_directly else "restored"
+
+
+def usual_restorer(effort_name: str) -> str:
+    """What fills training rows if nothing is named."""
+    effort(effort_name)  # raises if there is none of this name
+    return _FILLS_TRAINING_ROWS[effort_name]
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class FitChoices:
     effort: str
     completions: int = 1
     stop_early: bool = False  # where a measurement costs more than it saves
-    completing: str = "pvae_noise"  # the restorer that completes new rows, and is saved with the model
+    completing: str = COMPLETES_NEW_ROWS  # the restorer that completes new rows
 
     @property
     def treated(self) -> Treated:

@@ -21,6 +21,7 @@ from ascertain.practice.comparison._leaderboard import (
     Leaderboard,
     as_classifier,
     check_candidates,
+    default_candidates,
     rank,
     stages,
 )
@@ -251,6 +252,37 @@ def test_stages_of_automatic_choices_share_restorers() -> None:
 def test_automatic_choices_put_no_rows_into_the_model() -> None:
     """Whatever fills training rows, the restorer that is saved is the one for new rows."""
     assert check_candidates([Candidate("gdfs", "s", "auto")], RESTORERS["standard"], "standard") == []
+
+
+def test_by_default_a_mixture_fills_training_rows_and_the_partial_vae_completes_new_ones() -> None:
+    assert stages([Candidate("gdfs", "s", "restored")], RESTORERS["standard"], "standard") == [
+        "predictor",
+        "restorer (pvae_noise)",
+        "restorer (mixture)",
+        "policy (gdfs, restored by mixture)",
+        "ranges (pvae_noise)",
+        "scores (gdfs, restored)",
+    ]
+    data, board, _ = fitted()
+    model = as_classifier(data, dataclasses.replace(board, restorer=None))
+    assert (model.restorer, model.completions) == (None, 1)
+
+
+def test_a_candidate_may_have_its_own_restorer() -> None:
+    own = Candidate("gdfs", "s", "restored", "pvae_noise")
+    assert own in DEFAULTS["standard"]
+    assert own.choices("nearest", "standard").treated.restorer == "pvae_noise"
+    assert own.name != Candidate("gdfs", "s", "restored").name
+    assert own.scoring != Candidate("gdfs", "s", "restored").scoring
+    data, board, _ = fitted()
+    best = dataclasses.replace(board.best, candidate=own)
+    model = as_classifier(data, dataclasses.replace(board, candidates=(best,), restorer=None))
+    assert model.restorer == "pvae_noise"
+
+
+def test_where_a_restorer_is_named_no_other_one_is_compared() -> None:
+    assert default_candidates("standard", None) == DEFAULTS["standard"]
+    assert all(each.restorer is None for each in default_candidates("standard", "hotdeck"))
 
 
 def test_names_tell_candidates_apart() -> None:

@@ -22,11 +22,13 @@ from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._choosing import automatic_stages, fit_automatically
 from ascertain.estimator._classifier import AcquisitionClassifier
 from ascertain.estimator._training import (
+    COMPLETES_NEW_ROWS,
     FitChoices,
     Shared,
     fit_advisor,
     ranges_stage,
     restorer_stage,
+    usual_restorer,
 )
 from ascertain.evaluation._auto import AUTO, BASELINE, Treated
 from ascertain.evaluation._curves import curve_budgets
@@ -42,7 +44,7 @@ from ascertain.practice.comparison._scoring import (
     find_score,
     score,
 )
-from ascertain.reporting._names import policy_name
+from ascertain.reporting._names import policy_name, restorer_name
 from ascertain.restoration._registry import Restoring
 
 
@@ -53,11 +55,17 @@ class Candidate:
     method: str
     state: str
     treatment: str
+    restorer: str | None = None  # None: the one that all are fitted with
 
     @property
     def name(self) -> str:
         """The name that users see: what it does in words, and in brackets what it is called."""
-        return self.named(self.treatment)
+        return self.named(self._treated)
+
+    @property
+    def _treated(self) -> str:
+        own = "" if self.restorer is None else f" by {restorer_name(self.restorer)}"
+        return f"{self.treatment}{own}"
 
     def named(self, treatment: str) -> str:
         """The name with another treatment."""
@@ -68,9 +76,10 @@ class Candidate:
         words = _WORDS.get(self.method) or _WORDS.get(family, family)
         return f"{words} ({label if self.state == 's' else f'{label} {self.state}'}, {treatment})"
 
-    def choices(self, restorer: str, effort: str, *, stop_early: bool = False) -> FitChoices:
+    def choices(self, restorer: str | None, effort: str, *, stop_early: bool = False) -> FitChoices:
         """What to fit; only some methods can stop early."""
-        name, completions = Restoring.parse(restorer)
+        named = self.restorer or restorer
+        name, completions = Restoring.parse(named or usual_restorer(effort))
         return FitChoices(
             method=self.method,
             state=self.state,
@@ -80,13 +89,13 @@ class Candidate:
             effort=effort,
             completions=completions,
             stop_early=stop_early and methods.get(self.method).weighs_prices,
-            completing=name,
+            completing=COMPLETES_NEW_ROWS if named is None else name,
         )
 
     @property
     def scoring(self) -> str:
         """The stage in which it is scored."""
-        return f"scores ({self.method}, {self.treatment})"
+        return f"scores ({self.method}, {self._treated})"
 
 
 _WORDS = {  # by method or family
@@ -99,7 +108,8 @@ PANEL = "static"  # the method
 FLOOR = Candidate("random", "s", "restricted")  # what everything is compared with; it is never chosen
 
 # By effort. A quick look compares what looks ahead with what people do without any policy. A longer one adds
-# two greedy policies, one of them in both treatments.
+# two greedy policies, one of them in both treatments. It is also restored by the Partial VAE: that makes less
+# of columns that few rows have, so that more can be said about its policy where rows are measured unevenly.
 _PLANNER = Candidate("planner", "s", "direct")
 # Chosen on rows as they are: what is drawn given the class would make hardly measured columns look best.
 _FIXED = Candidate(PANEL, "s", "restricted")
@@ -107,16 +117,14 @@ DEFAULTS = {
     "standard": (
         _PLANNER,
         Candidate("gdfs", "s", "restored"),
+        Candidate("gdfs", "s", "restored", "pvae_noise"),
         Candidate("gdfs", "s", "restricted"),
         Candidate("dime", "s", "restored"),
         _FIXED,
     ),
     "low": (_PLANNER, _FIXED),
 }
-# A hot deck needs no training. The Partial VAE draws with noise, as completions of a row would otherwise look
-# alike and tell the class better than real values. An ensemble recovers more where cells are hidden by a
-# mechanism, but makes columns look best that hardly any row has (docs/practice.md).
-RESTORERS = {"standard": "pvae_noise", "low": "hotdeck"}
+RESTORERS = {"standard": None, "low": "hotdeck"}  # the classifier's own, and one that needs no training
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,13 +180,14 @@ class Leaderboard:
     """The fitted candidates, the best first.
 
     They are ranked by the estimator `ranked_by`, and those without such an estimate come last; None if no
-    candidate has any estimate. All were fitted with the same restorer, effort and seed.
+    candidate has any estimate. All were fitted with the same effort and seed, and with the same restorer but
+    for those that have their own.
     """
 
     candidates: tuple[FittedCandidate, ...]
     ranked_by: Estimator | None
     budgets: tuple[float, ...]
-    restorer: str = RESTORERS["standard"]
+    restorer: str | None = None
     effort: str = "standard"
     seed: int = 0
     stop_early: bool = False
@@ -228,29 +237,35 @@ class Leaderboard:
         return self.estimator_of(self.best)
 
 
+def default_candidates(effort: str, restorer: str | None) -> tuple[Candidate, ...]:
+    """What is compared by default; only with the restorer that is named, if one is."""
+    return tuple(each for each in DEFAULTS[effort] if restorer is None or each.restorer is None)
+
+
 def with_floor(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Add the random order where several candidates are compared."""
     alone = len(candidates) == 1 or any(each.method == FLOOR.method for each in candidates)
     return tuple(candidates) if alone else (*candidates, FLOOR)
 
 
-def stages(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
+def stages(candidates: Sequence[Candidate], restorer: str | None, effort: str) -> list[str]:
     """List the stages of `compare` in order, as it names them; some of an automatic choice may not come."""
     each = ["predictor"]
     for candidate in candidates:
         choices = candidate.choices(restorer, effort)
         automatic = candidate.treatment == AUTO
-        by_hand = [restorer_stage(choices.completing), choices.stage, ranges_stage(choices.completing)]
+        restorers = dict.fromkeys((choices.completing, choices.treated.restorer or choices.completing))
+        by_hand = [*map(restorer_stage, restorers), choices.stage, ranges_stage(choices.completing)]
         fitting = automatic_stages(choices) if automatic else by_hand
         each += [*fitting, candidate.scoring]
     return list(dict.fromkeys(each))
 
 
-def check_candidates(candidates: Sequence[Candidate], restorer: str, effort: str) -> list[str]:
+def check_candidates(candidates: Sequence[Candidate], restorer: str | None, effort: str) -> list[str]:
     """Raise where a part does not exist or cannot be saved; return warnings about the others."""
     for each in candidates:
         each.choices(restorer, effort).check()
-    part = restoration.get(Restoring.parse(restorer).name)
+    part = restoration.get(Restoring.parse(restorer or COMPLETES_NEW_ROWS).name)
     if not part.stored:
         able = ", ".join(name for name in restoration.names() if restoration.get(name).stored)
         raise InputError(f"the restorer {part.name!r} cannot be saved with a model; use {able}")
@@ -268,7 +283,7 @@ def compare(
     data: HeldOut,
     candidates: Sequence[Candidate],
     *,
-    restorer: str,
+    restorer: str | None = None,
     effort: str = "standard",
     seed: int = 0,
     stop_early: bool = False,
@@ -276,7 +291,7 @@ def compare(
 ) -> Leaderboard:
     """Fit candidates, which share predictor and restorers, score them, and rank them.
 
-    `restorer` may name the number of completions, as in `"ensemble:6"`. `effort` is that of
+    `restorer` may name the number of completions, as in `"ensemble:6"`; None and `effort` are as in
     `AcquisitionClassifier`. So is `stop_early`, for the methods that can; then what is spent counts in the
     ranking.
     `on_stage` is called with the name of a stage when it begins, and with its name and time when it ends.
@@ -336,7 +351,8 @@ def rank(fitted: Sequence[FittedCandidate], budgets: tuple[float, ...]) -> Leade
 def as_classifier(data: HeldOut, board: Leaderboard) -> AcquisitionClassifier:
     """The best candidate as a fitted `AcquisitionClassifier`."""
     candidate, costs = board.best.candidate, data.problem.decision_costs
-    restorer, completions = Restoring.parse(board.restorer)
+    named = candidate.restorer or board.restorer
+    restorer, completions = (None, 1) if named is None else Restoring.parse(named)
     model = AcquisitionClassifier(
         method=candidate.method,
         state=candidate.state,
