@@ -12,15 +12,10 @@ import matplotlib
 import pytest
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
+from tests.compiler import NOT_OPTIMISED, OPTIMISED
 
 # Two workers share the cores already.
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
-# Quick tests compile programs more than they run them, so these are not optimised there, and XLA's older way
-# to emit fusions compiles faster: by a seventh of a slow test of the planner. Slow tests are optimised as for
-# users. Programs of the processes that tests start, and those in tests of optimised programs, are all theirs.
-OLDER_FUSIONS = {"xla_cpu_use_fusion_emitters": False}
-NOT_OPTIMISED = {"xla_backend_optimization_level": "0", **OLDER_FUSIONS}
-OPTIMISED = {"xla_backend_optimization_level": "1", **OLDER_FUSIONS}
 # What JAX has traced stays for good, so that looking for garbage in it takes longer and longer.
 gc.set_threshold(100_000, 50, 100)
 
@@ -50,7 +45,7 @@ def _runs_slow_tests(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     flags = FLAGS
     if not _runs_slow_tests(config):
-        flags += " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+        flags += "".join(f" --{name}={str(value).lower()}" for name, value in NOT_OPTIMISED.items())
     os.environ.setdefault("XLA_FLAGS", flags)  # JAX has used no device yet
 
 

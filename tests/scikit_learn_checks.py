@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from ascertain import AcquisitionClassifier
 from ascertain._core import compilation
+from tests.compiler import NOT_OPTIMISED
 
 # Rows are split and repeated at random, so that weights equal repetitions only statistically
 # (`tests/estimator/test_weights.py`); these checks compare two fits digit by digit.
@@ -41,8 +42,5 @@ def failures(estimator: AcquisitionClassifier) -> list[str]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    compilation.compiler_options = lambda: {
-        "xla_backend_optimization_level": "0",
-        "xla_cpu_use_fusion_emitters": False,
-    }
+    compilation.compiler_options = lambda: NOT_OPTIMISED
     print(json.dumps(failures(AcquisitionClassifier(**json.loads(sys.argv[1])))))

@@ -17,7 +17,9 @@ SUITE = """
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     monkeypatch.delenv("ASCERTAIN_DATA", raising=False)
     monkeypatch.delenv("ASCERTAIN_REQUIRE", raising=False)
-    pytester.makeconftest(Path(__file__).parents[1].joinpath("conftest.py").read_text())
+    root = Path(__file__).parents[1]
+    pytester.makeconftest(root.joinpath("conftest.py").read_text())
+    monkeypatch.setenv("PYTHONPATH", str(root))  # which it imports from
     pytester.makeini("[pytest]\nmarkers = needs(kind): what a test needs")
     pytester.makepyfile(SUITE)
     return pytester

@@ -20,11 +20,12 @@ from jaxtyping import Array
 from ascertain import PAPER, Problem, Protocol, Table
 
 from .. import acquisition_cases as cases
+from ..compiler import OLDER_FUSIONS
 
 Model = TypeVar("Model")
 
 # Halves the time to compile once more.
-FAST = {**cases.FAST, "xla_cpu_use_fusion_emitters": False}
+FAST = {**cases.FAST, **OLDER_FUSIONS}
 
 
 def filled(make: Callable[..., Model], seed: int, scale: float = 0.5) -> Model:
