@@ -179,10 +179,14 @@ def stack(trees: Sequence[Any]) -> Any:
 
 @cache
 def _quick_options() -> dict[str, Any]:
-    """Options to compile quickly rather than well, if this compiler has them."""
-    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    """Those options to compile quickly rather than well that this compiler has."""
+    options: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    return {name: value for name, value in options.items() if _is_known(name, value)}
+
+
+def _is_known(option: str, value: Any) -> bool:
     try:
-        jax.jit(jnp.negative, compiler_options=options)(0.0)
+        jax.jit(jnp.negative, compiler_options={option: value})(0.0)
     except jax.errors.JaxRuntimeError:
-        return {}
-    return options
+        return False
+    return True
