@@ -86,7 +86,7 @@ def test_a_category_stays_one_and_agrees_with_what_a_row_has_of_it() -> None:
     whole_hole = ~np.asarray(table.available)[:, 2:5].any(axis=1)
     assert whole_hole.any()
     np.testing.assert_array_equal(
-        np.sort(drawn[whole_hole, 2:5], axis=1), np.tile([0, 0, 1], (whole_hole.sum(), 1))
+        np.sort(drawn[whole_hole, 2:5], axis=1), np.tile([0, 0, 1], (int(whole_hole.sum()), 1))
     )
     shown = np.asarray(table.available)
     np.testing.assert_array_equal(drawn[shown], np.asarray(table.x)[shown])
