@@ -1,5 +1,7 @@
 """What is released: a wheel and a source distribution, and the command that they install."""
 
+import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,6 +15,7 @@ import pytest
 import ascertain
 
 ROOT = Path(__file__).parents[1]
+OTHERS = [version for version in ("3.13", "3.12", "3.11") if version != "{}.{}".format(*sys.version_info)]
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +89,63 @@ def test_the_installed_command_works_without_the_source_tree(installed: Path, tm
     assert str(ROOT) not in where
     assert ascertain.__version__ in run(str(installed / "ascertain"), "--version")
     assert "30" in run(str(installed / "ascertain"), "study", "plan", "quick")
+
+
+# What an older or newer Python, or a newer version of what the package needs, would break first.
+USE = """
+import pandas as pd
+from ascertain import AcquisitionClassifier
+
+table = pd.DataFrame({"a": [0, 1, None, None] * 20, "b": ["x", "y", "x", "y"] * 20})
+model = AcquisitionClassifier(method="static", effort="low", budget=1, random_state=0)
+model.fit(table, [0, 1] * 40).save("model")
+new = pd.DataFrame({"a": [None], "b": [None]})
+print(AcquisitionClassifier.load("model").recommend(new)["action"][0])
+"""
+
+
+def usable_python(version: str) -> Path | None:
+    """An interpreter of this version that can make environments, if the machine has one.
+
+    pyenv has a command for each version that it ever installed, which fails unless that version is selected.
+    """
+    kept = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    candidates = [shutil.which(f"python{version}"), *map(str, kept.glob(f"{version}.*/bin/python"))]
+    look = "import ensurepip, sys, venv; print('{}.{}'.format(*sys.version_info))"
+    for path in filter(None, candidates):
+        try:
+            ran = subprocess.run([path, "-c", look], capture_output=True, text=True, check=False, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if ran.returncode == 0 and ran.stdout.strip() == version:
+            return Path(path)
+    return None
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_environment_of_another_python(released: Path, tmp_path: Path) -> None:
+    """The newest other one stands for all: what the package needs is newest there, too."""
+    python = next(filter(None, map(usable_python, OTHERS)), None)
+    if python is None:
+        pytest.skip(f"none of these can be had here: Python {', '.join(OTHERS)}")
+    settings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "XLA_FLAGS")}
+    # Downloads are kept where the user has them, not in the cache of the tests.
+    with_downloads = {name: value for name, value in settings.items() if name != "XDG_CACHE_HOME"}
+    folder, (wheel,) = tmp_path / "environment", released.glob("*.whl")
+    own = folder / "bin" / "python"
+
+    def run(*command: str | Path, env: dict[str, str] = settings) -> str:
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    run(python, "-m", "venv", folder)
+    pip = (str(own), "-m", "pip", "--quiet", "--disable-pip-version-check")
+    small = [*pip, "download", "--no-deps", "--dest", "small", "platformdirs"]
+    if subprocess.run(small, cwd=tmp_path, capture_output=True, check=False, env=with_downloads).returncode:
+        pytest.skip("no packages can be had here")
+    run(*pip, "install", wheel, env=with_downloads)
+    where = run(own, "-W", "error", "-c", "import ascertain; print(ascertain.__file__)")
+    assert where.startswith(str(folder))
+    assert "30" in run(folder / "bin" / "ascertain", "study", "plan", "quick")
+    assert run(own, "-W", "error", "-c", USE).strip() in ("a", "b")
