@@ -16,6 +16,8 @@ from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study import _engine as engine
 from ascertain.study import run_study
 from ascertain.study._engine import Progress
+from ascertain.study._grid import Grid
+from ascertain.study._groups import group_jobs
 from ascertain.study._runners import Keep, More, Runner
 from ascertain.study._status import status_of
 from ascertain.study._store import Store
@@ -162,6 +164,17 @@ def test_every_job_is_computed_once_in_chunks_as_full_as_can_be(tmp_path: Path, 
     assert sum(size for stage, size in runner.chunks if _cells(stage)) == summary.cells
     # A process has no room for the programs of a large study; it keeps none that is done with.
     assert len(runner.released) == len(set(runner.released)) == len(runner.prepared)
+
+
+def test_models_that_leave_their_places_have_fewer_of_them() -> None:
+    """At width 125 half of the places would be empty: as many models wait for what others restore."""
+    grid = Grid(EVERYTHING, None)
+    groups = group_jobs(grid.jobs, grid.materials, Idle(125))
+    assert {(group.waiting[0].shared is not None, group.width) for group in groups} == {
+        (True, 64),
+        (False, 125),
+    }
+    assert {group.width for group in group_jobs(grid.jobs, grid.materials, Idle(20))} == {20}
 
 
 def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import Materials
 from ascertain.study._costs import chunk_seconds, stage_rank, work_of
-from ascertain.study._runners import Runner
+from ascertain.study._runners import WIDTHS, Runner
+
+_MOST_PLACES = WIDTHS["gpu"]
 
 
 @dataclass
@@ -47,7 +49,7 @@ def group_jobs(jobs: list[Job], materials: Materials, runner: Runner) -> list[Gr
         if name not in found:
             on_host = materials.on_host(job)
             trains = not on_host and runner.trains(materials.stage(job))
-            found[name] = Group(name, _label(job), 1 if on_host else runner.width, on_host, trains)
+            found[name] = Group(name, _label(job), width_of(job, materials, runner.width), on_host, trains)
         found[name].waiting.append(job)
     for group in found.values():
         # Jobs that others of the group need come first; the chunk is filled up with the rest.
@@ -59,6 +61,17 @@ def group_jobs(jobs: list[Job], materials: Materials, runner: Runner) -> list[Gr
         return stage_rank(job), -chunk_seconds(job, materials, group.width)
 
     return sorted(found.values(), key=rank)
+
+
+def width_of(job: Job, materials: Materials, width: int) -> int:
+    """The width of a job's program, in a study of this width.
+
+    Of models that leave their places there are fewer: some need those of others first, and the last ones are
+    trained in a program of which all other places are empty, but computed.
+    """
+    if materials.on_host(job):
+        return 1
+    return min(width, _MOST_PLACES) if materials.stage(job).trains else width
 
 
 def _label(job: Job) -> str:

@@ -13,6 +13,7 @@ from ascertain.recipe._materials import DERIVED, Materials
 from ascertain.study._costs import chunk_memory, chunk_seconds, cost_of, kind_of_device, stage_rank, work_of
 from ascertain.study._file import Study
 from ascertain.study._grid import Grid
+from ascertain.study._groups import width_of
 from ascertain.study._runners import default_width
 
 
@@ -66,7 +67,7 @@ def plan_study(study: Study, width: int | None = None, data_dir: Path | None = N
 def _row(work: str, groups: list[list[Job]], materials: Materials, width: int) -> PlanRow:
     chunks, seconds, memory = 0, 0.0, 0.0
     for jobs in groups:
-        wide = 1 if materials.on_host(jobs[0]) else width
+        wide = width_of(jobs[0], materials, width)
         n = math.ceil(len(jobs) / wide)
         chunks += n
         seconds += n * chunk_seconds(jobs[0], materials, wide)
