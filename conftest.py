@@ -34,6 +34,8 @@ import jax  # noqa: E402
 from ascertain._core.compilation import enable_cache, make_room  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Else every operation of a program says where it was called from, in up to 100 frames, which takes time.
+jax.config.update("jax_traceback_in_locations_limit", 0)
 
 pytest_plugins = ["pytester"]
 
@@ -60,6 +62,7 @@ def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> It
         # To store and load a small program takes as long as to compile it.
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")  # for processes to come
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        patch.setenv("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(enable_cache()))
         yield
 
