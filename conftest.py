@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import matplotlib
 import pytest
+import xdist.scheduler  # type: ignore[import-untyped]
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
 from tests.compiler import NOT_OPTIMISED, OPTIMISED
@@ -49,6 +51,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if not _runs_slow_tests(config):
         flags += "".join(f" --{name}={str(value).lower()}" for name, value in NOT_OPTIMISED.items())
     os.environ.setdefault("XLA_FLAGS", flags)  # JAX has used no device yet
+
+
+class ByFileOrFolder(xdist.scheduler.LoadFileScheduling):  # type: ignore[misc]
+    """A file goes to one worker, and so do folders whose tests share models: these are fitted once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = "/".join(nodeid.split("/")[:2])
+        shared = {"tests/cli": "patients", "tests/practice": "patients", "tests/estimator": "classifiers"}
+        return shared.get(folder) or super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileOrFolder | None:
+    return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True, scope="session")
