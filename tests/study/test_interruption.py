@@ -10,6 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ascertain._core.compilation import compiler_options
+from ascertain.recipe import _programs as programs
+from ascertain.study import read_study, run_study
+from ascertain.study._runners import LocalRunner
+
 TOML = """
 name = "interrupted"
 datasets = ["cube"]
@@ -54,7 +59,11 @@ def _finish(process: subprocess.Popen[bytes]) -> None:
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The results of a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("uninterrupted")
-    _finish(_start(folder, folder / "out"))
+    (folder / "study.toml").write_text(TOML)
+    with pytest.MonkeyPatch.context() as patch:
+        # Options of the compiler change how numbers are rounded; other processes have the usual ones.
+        patch.setattr(programs, "compiler_options", compiler_options)
+        run_study(read_study(folder / "study.toml"), folder / "out", runner=LocalRunner(width=2))
     return (folder / "out" / "results.parquet").read_bytes()
 
 
