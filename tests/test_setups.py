@@ -77,15 +77,15 @@ def test_prices_are_what_a_set_costs_more_with_the_action(arguments: dict[str, A
 def test_what_is_legal_fits_the_budget(arguments: dict[str, Any]) -> None:
     problem = Problem(**arguments)
     budget = float(problem.budget)
-    within = MASKS[[by_loops(problem, each) <= budget for each in SETS]]
+    within = np.array([by_loops(problem, each) <= budget for each in SETS])
     fits = [
         [action not in each and by_loops(problem, each | {action}) <= budget for action in range(N)]
         for each in SETS
         if by_loops(problem, each) <= budget
     ]
-    everything = jnp.ones(within.shape, bool)
-    legal = legal_actions(problem, PAPER, jnp.asarray(within), everything)
-    np.testing.assert_array_equal(np.asarray(legal), np.array(fits))
+    everything = jnp.ones(MASKS.shape, bool)
+    legal = legal_actions(problem, PAPER, jnp.asarray(MASKS), everything)  # of one shape: compiled once
+    np.testing.assert_array_equal(np.asarray(legal)[within], np.array(fits))
 
 
 @settings(max_examples=60, deadline=None)
