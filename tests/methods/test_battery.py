@@ -23,7 +23,8 @@ ALL = [
     for protocol in (PAPER, AFABENCH)
 ]
 # These learn like one of the others, and have tests of their own.
-LEFT_TO_TEST_FULL = {"aaco_nn", "concrete", "cwcf", "eddi", "odin", "odin_mb", "ol", "permutation", "sefa"}
+LEFT_TO_TEST_FULL = {"aaco_nn", "concrete", "cwcf", "dime", "eddi", "odin", "odin_mb", "ol", "sefa"}
+LEFT_TO_TEST_FULL |= {"permutation"}
 PAPERS = ("aaco", "dime", "gdfs", "jafa", "odin", "ol")  # whose studies must not depend on chunks
 OTHERWISE: dict[str, tuple[State, Protocol]] = {"jafa": ("sm", AFABENCH)}
 FIRST = [

@@ -238,7 +238,11 @@ class Run(NamedTuple):
     averaged: list[Averaged]
 
 
-@pytest.fixture(scope="module", params=[("s", PAPER), ("sm", AFABENCH)], ids=["s-paper", "sm-afabench"])
+@pytest.fixture(
+    scope="module",
+    params=[("s", PAPER), pytest.param(("sm", AFABENCH), marks=pytest.mark.slow)],
+    ids=["s-paper", "sm-afabench"],
+)
 def run(request: pytest.FixtureRequest) -> Run:
     state, protocol = request.param
     problem = PROBLEM if protocol is PAPER else WITH_FREE_ACTION

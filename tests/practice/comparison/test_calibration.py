@@ -66,7 +66,7 @@ def test_the_difference_is_that_of_the_squeezed_probabilities() -> None:
     assert found.right == pytest.approx(expit(np.abs(true)).mean(), abs=0.005)
 
 
-@pytest.mark.parametrize("n_rows", [60, 1000])
+@pytest.mark.parametrize("n_rows", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_true_probabilities_are_rarely_warned_about(n_rows: int) -> None:
     found = [measured(n_rows, seed=seed) for seed in range(100)]
     if n_rows == 60:  # where the error by itself would often warn

@@ -26,7 +26,7 @@ def advised(found: FixedRoutes) -> str:
     return advice.title
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_context_that_decides_is_measured_first(seed: int) -> None:
     found = look("maintenance", seed)
     assert isinstance(found.adaptivity, Adaptivity)
