@@ -42,15 +42,14 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 pytest_plugins = ["pytester"]
 
 
-def _runs_slow_tests(config: pytest.Config) -> bool:
-    return config.getoption("markexpr") == "slow"
+def _options(config: pytest.Config) -> dict[str, bool | str]:
+    """How programs are compiled, other than those that a test compiles in its own way."""
+    return OPTIMISED if config.getoption("markexpr") == "slow" else NOT_OPTIMISED
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    flags = FLAGS
-    if not _runs_slow_tests(config):
-        flags += "".join(f" --{name}={str(value).lower()}" for name, value in NOT_OPTIMISED.items())
-    os.environ.setdefault("XLA_FLAGS", flags)  # JAX has used no device yet
+    options = "".join(f" --{name}={str(value).lower()}" for name, value in _options(config).items())
+    os.environ.setdefault("XLA_FLAGS", FLAGS + options)  # JAX has used no device yet
 
 
 class ByFileOrFolder(xdist.scheduler.LoadFileScheduling):  # type: ignore[misc]
@@ -86,7 +85,7 @@ def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(autouse=True, scope="session")
 def _compile_fast(pytestconfig: pytest.Config) -> Iterator[None]:
     """What programs compute is in question in tests, not how fast."""
-    options = OPTIMISED if _runs_slow_tests(pytestconfig) else NOT_OPTIMISED
+    options = _options(pytestconfig)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ascertain._core.compilation", "ascertain.recipe._programs"):
             if name in sys.modules:

@@ -18,6 +18,7 @@ from ascertain.predictors._masked_mlp import (
     SklearnPredictor,
     fit_predictor,
 )
+from tests.compiler import NOT_OPTIMISED, XLAS_OWN
 
 SMALL = Settings(epochs=25, batch_size=64, dropout=0.1, hidden=(16,), learning_rate=1e-2)
 PROBLEM = Problem(np.eye(4), np.ones(4), budget=2, n_classes=2)
@@ -54,7 +55,7 @@ class Fit:
             self.traces += 1
             return fit_predictor(key, problem, train, valid, settings)
 
-        options = None if optimised else {"xla_backend_optimization_level": 0}
+        options = XLAS_OWN if optimised else NOT_OPTIMISED
         self.fit_all = jax.jit(jax.vmap(fit, in_axes=(0, None, 0, 0)), compiler_options=options)
 
     def __call__(

@@ -16,6 +16,7 @@ from ascertain._core.training import Schedule
 from ascertain.restoration import PVAE, PVAERestorer, fit_pvae
 from ascertain.restoration import _pvae as module
 from ascertain.restoration._pvae import Posterior, Settings
+from tests.compiler import NOT_OPTIMISED, XLAS_OWN
 
 D, K = 4, 2  # features and classes
 PROBLEM = Problem(np.eye(D), np.ones(D), budget=2, n_classes=K)
@@ -60,7 +61,7 @@ class Fit:
             self.traces += 1
             return fit_pvae(key, PROBLEM, train, valid, settings)
 
-        options = None if optimised else {"xla_backend_optimization_level": 0}
+        options = XLAS_OWN if optimised else NOT_OPTIMISED
         self.fit_all = jax.jit(jax.vmap(fit), compiler_options=options)
 
     def __call__(

@@ -60,7 +60,7 @@ class Trial:
         self.settings = default if settings is None else settings
         self.traces = 0
         self.static: Any = None  # the parts of policies that are no arrays, equal for all
-        options = {} if optimise else _quick_options()
+        options = _options(optimise)
         self._fit = jax.jit(self._fit_all, static_argnums=0, compiler_options=options)
         self._look = jax.jit(self._look_at_all, compiler_options=options)
 
@@ -178,9 +178,13 @@ def stack(trees: Sequence[Any]) -> Any:
 
 
 @cache
-def _quick_options() -> dict[str, Any]:
-    """Those options to compile quickly rather than well that this compiler has."""
-    options: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+def _options(optimise: bool) -> dict[str, Any]:
+    """Those options to compile well, or quickly rather than well, that this compiler has."""
+    level = 3 if optimise else 0
+    options: dict[str, Any] = {
+        "xla_backend_optimization_level": level,
+        "xla_cpu_use_fusion_emitters": optimise,
+    }
     return {name: value for name, value in options.items() if _is_known(name, value)}
 
 
