@@ -34,6 +34,15 @@ def test_the_page_of_public_names_lists_them(module: str) -> None:
     assert [name for name in public.names()[module] if name not in listed] == []
 
 
+def test_the_page_of_public_names_lists_no_others() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    first = re.findall(r"^\| (`[^|]*) \| (?!`)", page, re.MULTILINE)  # of tables of names and what they are
+    listed = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
+    public_names = {name for names in public.names().values() for name in names}
+    assert "__version__" in listed
+    assert sorted(listed - public_names) == ["__version__"]  # which is no name of something imported
+
+
 def docstring(module: str, name: str, found: Any) -> str:
     """The docstring; of a constant, the text below its definition."""
     if inspect.ismodule(found) or inspect.isclass(found) or inspect.isroutine(found):
