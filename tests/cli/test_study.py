@@ -1,5 +1,7 @@
 """The study commands as a user meets them."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -7,8 +9,10 @@ import pytest
 
 from ascertain.cli._app import console
 from ascertain.cli._processes import shares
-from tests.cli.test_app import run
+from tests.cli.test_app import ascertain_command, run
 from tests.study.studies import write_tiny
+
+OWN_PARTS = Path(__file__).parents[2] / "examples" / "own_parts"
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,23 @@ def test_timeline_says_what_the_device_did(
     for words in ("busy", "waits for programs", "idle", "fit random", "mask mcar"):
         assert words in shown
     assert run(monkeypatch, "study", "timeline", str(finished_by_command / "figures")) == 2
+
+
+@pytest.mark.slow
+def test_a_study_of_own_parts_runs_as_its_page_says(tmp_path: Path) -> None:
+    """`docs/extend.md` goes through it; in a process of its own, since a plugin registers parts for good."""
+    folder = tmp_path / "own_parts"
+    shutil.copytree(OWN_PARTS, folder, ignore=shutil.ignore_patterns("own-parts", "__pycache__"))
+    command = ascertain_command("--plugin", "mine.py", "study", "run", "study.toml")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = pd.read_parquet(folder / "own-parts" / "results.parquet")
+    assert results["cell"].nunique() == 32
+    assert results.groupby("cell")["budget"].nunique().eq(2).all()
+    assert len(results) == 64
+    assert results["score"].between(0, 1).all()
+    assert set(results["dataset"]) == {"rings", "machines"}
+    assert set(results["restorer"].dropna()) >= {"class_normal", "hotdeck"}
 
 
 @pytest.mark.slow
