@@ -18,6 +18,10 @@ from ascertain.serve._server import Crowd
 from tests.serve.cases import Client, serving
 
 HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HALF = (
+    b"POST /api/advice HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 10\r\n\r\n{"
+)
 DELAYED = 0.04  # seconds after which Linux acknowledges what it need not answer
 
 
@@ -75,6 +79,26 @@ def test_silent_connections_keep_nobody_out(advisor: Advisor) -> None:
             assert client.advise({}).status == 200
         assert is_healthy(silent[-1])  # the last ones are still open
         assert silent[0].recv(100) == b""  # the first ones had to go
+
+
+def test_half_sent_requests_keep_nobody_out(advisor: Advisor) -> None:
+    with serving(advisor) as client, ExitStack() as stack:
+        half = [stack.enter_context(connected(client)) for _ in range(600)]
+        for connection in half:
+            with suppress(OSError):  # the first ones had to go
+                connection.sendall(HALF)
+        for _ in range(5):
+            assert client.advise({}).status == 200
+        half[-1].sendall(b"}" + b" " * 8)  # the last ones are still open
+        assert half[-1].recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_must_come_in_time_however_slowly_it_drips(advisor: Advisor) -> None:
+    body = HALF.replace(b"Content-Length: 10", b"Content-Length: 1000")
+    with serving(advisor, Limits(timeout=0.4)) as client, connected(client) as connection:
+        connection.sendall(body)
+        assert 0.3 < seconds_until_closed(connection, b" " * 990) < 5
+        assert client.advise({}).status == 200
 
 
 @pytest.mark.parametrize("drip", [b"", b"GET /" + b"a" * 1000])

@@ -15,6 +15,8 @@ _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 )
 
+_GRACE = 1.0  # seconds in which the application itself can say that the rest of a request came too late
+
 
 def make_server(application: ASGIApp, limits: Limits) -> uvicorn.Server:
     """Make a server that closes silent connections, and logs nothing of requests."""
@@ -41,7 +43,7 @@ class Crowd:
     """The open connections by client.
 
     Where there are too many, the one that has waited longest for a request is closed: so connections that say
-    nothing keep nobody out.
+    nothing, or send half a request, keep nobody out.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -78,7 +80,7 @@ class Crowd:
             self._idle.setdefault(client, OrderedDict())[connection] = None
 
     def work(self, connection: "Connection") -> None:
-        """A connection has a request, so it is not closed for others."""
+        """A connection has a whole request, so it is not closed for others."""
         client = self._clients.get(connection, "")
         idle = self._idle.get(client, OrderedDict())
         idle.pop(connection, None)
@@ -123,7 +125,8 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read; the time for a request begins with its first byte, and further bytes do not extend it."""
+        """Read; the time for a request begins with its first byte, and again when its headers are there."""
+        before = self.cycle
         if self._silent:
             self._silent = False
             self._allow(self.limits.timeout)
@@ -131,6 +134,8 @@ class Connection(H11Protocol):
         if self._is_busy:
             self.crowd.work(self)
             self._allow(None)
+        elif self.cycle is not before:  # its headers are there, but not all of its body
+            self._allow(self.limits.timeout + _GRACE)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless it is there already."""
@@ -158,7 +163,8 @@ class Connection(H11Protocol):
 
     @property
     def _is_busy(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+        """Whether a request has arrived whole, and is not answered yet."""
+        return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete)
 
     def _allow(self, seconds: float | None) -> None:
         """Allow so many seconds from now before giving up; None: any number."""
