@@ -7,6 +7,8 @@ import pytest
 
 from ascertain import InputError
 from ascertain.analysis._results import at_largest_budget, empty_table, read_results
+from ascertain.study._records import write_table
+from tests.damage import change_a_value
 
 from .made_up import arms, routes, table
 
@@ -62,6 +64,16 @@ def test_what_cannot_be_read_is_named_with_the_fix(tmp_path: Path, name: str) ->
     write(tmp_path, arms("cube", "dime", [0.5], []))
     (tmp_path / name).write_bytes(b"PAR1 nothing of the kind")
     with pytest.raises(InputError, match=rf"{name} cannot be read.*`ascertain study run`"):
+        read_results(tmp_path)
+
+
+def test_a_score_that_changed_on_disk_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    write_table(table("results", arms("cube", "dime", [0.5, 0.625], [])), path)
+    assert read_results(tmp_path).results["score"].tolist() == [0.5, 0.625]
+    change_a_value(path, "score")
+    assert pd.read_parquet(path)["score"].tolist() != [0.5, 0.625]
+    with pytest.raises(InputError, match=r"results.parquet cannot be read.*CRC.*`ascertain study run`"):
         read_results(tmp_path)
 
 

@@ -13,6 +13,7 @@ from ascertain.exact import Observations, fit_plan, shortcut
 from ascertain.exact import _study as study
 from ascertain.exact._shortcut import sample_bits
 from ascertain.exact._study import Arm, Sweep, run_study
+from tests.damage import change_a_value
 
 from .test_shortcut import unpack
 
@@ -149,6 +150,12 @@ class TestRefusals:
         whole = (tmp_path / "regret.parquet").read_bytes()
         (tmp_path / "regret.parquet").write_bytes(whole[: len(whole) // 2])
         with pytest.raises(StoreError, match=r"regret\.parquet cannot be read; remove it"):
+            run_study(SMALL, tmp_path)
+
+    def test_a_regret_that_changed_on_disk(self, tmp_path: Path) -> None:
+        run_study(SMALL, tmp_path)
+        change_a_value(tmp_path / "regret.parquet", "regret")
+        with pytest.raises(StoreError, match=r"regret\.parquet cannot be read; remove it.*CRC"):
             run_study(SMALL, tmp_path)
 
     def test_a_file_of_something_else(self, tmp_path: Path) -> None:

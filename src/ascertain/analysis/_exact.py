@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
+from ascertain.analysis._results import read_checked
 from ascertain.errors import InputError
 from ascertain.exact._study import SCHEMA, Sweep, select
 
@@ -16,10 +16,7 @@ def read_exact(folder: Path) -> tuple[pd.DataFrame, Sweep]:
     path = folder / "exact" / "regret.parquet"
     if not path.exists():
         raise InputError(f"{path} does not exist; `ascertain exact --out {path.parent}` makes it")
-    try:
-        table = pd.read_parquet(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} cannot be read ({error}); remove it and run `ascertain exact`") from error
+    table = read_checked(path, "remove it and run `ascertain exact`")
     missing = [name for name in SCHEMA.names if name not in table.columns]
     if missing or table.empty:
         what = f"lacks the columns {', '.join(missing)}" if missing else "holds no regrets"

@@ -185,15 +185,20 @@ def _read_study(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a study file: {error}") from error
 
 
+def read_checked(path: Path, remedy: str) -> pd.DataFrame:
+    """Read a table of results; one that does not fit its checksums is refused. Version 0.1 wrote none."""
+    try:
+        return pd.read_parquet(path, page_checksum_verification=True)
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); {remedy}") from error
+
+
 def _read_table(path: Path, name: str, protocol: str | None) -> pd.DataFrame:
     if not path.exists():
         if name == "results":
             raise InputError(f"{path} does not exist; `ascertain study run` makes it")
         return empty_table(name)
-    try:
-        table = pd.read_parquet(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} cannot be read ({error}); `ascertain study run` writes it anew") from error
+    table = read_checked(path, "`ascertain study run` writes it anew")
     missing = [column for column in _COLUMNS[name] if column not in table.columns]
     if missing:
         raise InputError(

@@ -283,7 +283,7 @@ class _RegretFile:
         if not self.path.exists():
             return SCHEMA.empty_table().to_pandas()
         try:
-            table = pq.read_table(self.path)
+            table = pq.read_table(self.path, page_checksum_verification=True)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
                 f"{self.path} cannot be read; remove it or use another folder ({error})"
@@ -309,5 +309,6 @@ class _RegretFile:
         table = pa.Table.from_pandas(together, SCHEMA, preserve_index=False)
         provenance = json.dumps({"seed": self.seed, "sampler": _SAMPLER})
         with replacing(self.path) as temporary:
-            pq.write_table(table.replace_schema_metadata({_METADATA: provenance}), temporary)
+            described = table.replace_schema_metadata({_METADATA: provenance})
+            pq.write_table(described, temporary, write_page_checksum=True)
         self.table, self.unsaved = together, []

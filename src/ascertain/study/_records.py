@@ -121,16 +121,16 @@ def assemble(store: Store, grid: Grid) -> None:
         TIMINGS: _timings(store, grid, records, routes),
     }
     for name, table in tables.items():
-        _write(table, store.folder / name)
+        write_table(table, store.folder / name)
 
 
-def _write(table: pd.DataFrame, path: Path) -> None:
-    """Write a table; one without rows has no columns either, so it gets no file."""
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table with checksums; one without rows has no columns either, so it gets no file."""
     if table.empty:
         path.unlink(missing_ok=True)
         return
     with replacing(path) as temporary:
-        table.to_parquet(temporary, index=False)
+        table.to_parquet(temporary, index=False, write_page_checksum=True)
 
 
 def _results(records: dict[str, dict[str, Any]]) -> pd.DataFrame:
