@@ -20,8 +20,8 @@ from ascertain.models._files import (
     PartRecord,
     ProblemRecord,
     model_file,
+    open_file,
     pack,
-    read_file,
     refuse_foreign,
     unpack,
     write_file,
@@ -57,7 +57,12 @@ OLD, NEW = pack(header(3), ARRAYS), pack(header(4), {"b": np.arange(5.0)})
 
 
 def parse(content: bytes) -> Header:
-    return unpack(Path("m.safetensors"), BytesIO(content), len(content))[0]
+    return unpack(Path("m.safetensors"), BytesIO(content), len(content)).header
+
+
+def opened(file: Path) -> None:
+    with open_file(file):
+        pass
 
 
 def names(folder: Path) -> set[str]:
@@ -74,7 +79,9 @@ def file(tmp_path: Path) -> Path:
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "made" / "with parents" / "m.safetensors"
     write_file(file, OLD)
-    found, arrays = read_file(file)
+    with open_file(file) as contents:
+        found, arrays = contents.header, contents.arrays()
+    assert contents.types == {"b": ("float64", (3,)), "a[0].c": ("bool", ())}
     assert found.model_copy(update={"sha256": "0" * 64}) == header()
     assert {name: array.tolist() for name, array in arrays.items()} == {"b": [0, 1, 2], "a[0].c": True}
     assert names(file.parent) == {"m.safetensors"}
@@ -139,7 +146,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "nowhere", tmp_path / "m.safetensors", tmp_path / "file"):
         with pytest.raises(StoreError, match=rf"{model_file(path)} is missing; name the file"):
-            read_file(model_file(path))
+            opened(model_file(path))
 
 
 # Files that must not be read, or not as a whole
@@ -151,13 +158,13 @@ def test_what_is_no_plain_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.safetensors")
     for name in ("folder", "zero", "pipe"):
         with pytest.raises(StoreError, match=f"{name}.safetensors is not a plain file"):
-            read_file(tmp_path / f"{name}.safetensors")
+            opened(tmp_path / f"{name}.safetensors")
 
 
 def test_a_huge_file_is_not_read(file: Path) -> None:
     os.truncate(file, 40 * 10**9)  # a hole, which takes no room
     with pytest.raises(StoreError, match="has 40,000,000,000 bytes, far more"):
-        read_file(file)
+        opened(file)
 
 
 class Counting(BytesIO):
@@ -243,12 +250,12 @@ def test_models_of_version_0_1_0_are_to_be_fitted_again(file: Path) -> None:
     with pytest.raises(
         StoreError, match=r"holds tensors, perhaps of a model of Ascertain 0\.1\.0.*fit it again"
     ):
-        read_file(file)
+        opened(file)
     file.with_name("model.json").write_text('{"kind": "ascertain model"}')
     with pytest.raises(
         StoreError, match=r"is half of a model of Ascertain 0\.1\.0, .*two files.*; fit it again"
     ):
-        read_file(file)
+        opened(file)
     with pytest.raises(StoreError, match="no model of this version of Ascertain; remove it"):
         write_file(file, NEW)
 

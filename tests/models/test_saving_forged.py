@@ -2,6 +2,7 @@
 
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -117,6 +118,19 @@ def test_forged_arrays_are_refused(file: Path, change: Callable[[Any], None], co
         StoreError, match=r"model\.safetensors does not hold what tiny can have: .*" + complaint
     ):
         load_forged(file, alter=change)
+
+
+def test_what_has_no_place_takes_no_memory(file: Path) -> None:
+    """However much of it there is: the header says so before it is read."""
+    content = forged(file, alter=lambda arrays: arrays.update(more=np.zeros(2**25, np.uint8)))
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "model.safetensors").write_bytes(content)
+        tracemalloc.start()
+        with pytest.raises(StoreError, match="more has no place in it"):
+            load_model(folder)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 2**24
 
 
 @given(data=st.data(), byte=st.integers(0, 255))

@@ -9,8 +9,11 @@ import json
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedIOBase
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,7 +45,13 @@ _KIND: Literal["ascertain model"] = "ascertain model"
 _METADATA = "ascertain"  # the key of our JSON in the metadata
 _OPENING = b'{"__metadata__":{"ascertain":'  # of the header, after its length in 8 bytes
 _BLANK = "0" * 64  # in the place of the digest, while it is computed
+_BLOCK = 2**20  # bytes that are read at a time for the digest
 _LEFT_ALONE = 3600.0  # seconds; a younger temporary file may be another writer's
+
+_TYPES = {"BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64"}
+_TYPES |= {
+    f"{kind[0].upper()}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+}
 
 # A model stays far below each; a forged one must not take all memory, or days.
 _MOST_BYTES, _MOST_HEADER_BYTES, _MOST_ROWS = 8 * 2**30, 64 * 2**20, 10**9
@@ -173,10 +182,31 @@ def pack(header: Header, arrays: dict[str, np.ndarray]) -> bytes:
     return content.replace(_BLANK.encode(), hashlib.sha256(content).hexdigest().encode(), 1)
 
 
-def unpack(file: Path, opened: BufferedIOBase, size: int) -> tuple[Header, dict[str, np.ndarray]]:
-    """Read an open file; raises a `StoreError` that names it unless it is exactly what was written.
+@dataclass(frozen=True)
+class Contents:
+    """An open file that is exactly what was written; its arrays are read when they are asked for.
 
-    Arrays are read only if there are as many bytes as the header says.
+    So they can be compared with what a model has before they take any memory.
+    """
+
+    file: Path
+    header: Header
+    types: dict[str, tuple[str, tuple[int, ...]]]  # type and shape of each array, by name
+    opened: BufferedIOBase
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Read all arrays by name."""
+        self.opened.seek(0)
+        try:
+            return safetensors.numpy.load(self.opened.read())
+        except Exception as error:  # the reader of tensors has no error of its own
+            raise StoreError(f"{self.file} cannot be used: {first_finding(error)}; {REMEDY}") from error
+
+
+def unpack(file: Path, opened: BufferedIOBase, size: int) -> Contents:
+    """Read the header of an open file; raises a `StoreError` that names it unless it is what was written.
+
+    The rest is only looked at if there are as many bytes as the header says, and never held in memory.
     """
     if size > _MOST_BYTES:
         raise StoreError(f"{file} has {size:,} bytes, far more than a model can have; {REMEDY}")
@@ -189,7 +219,8 @@ def unpack(file: Path, opened: BufferedIOBase, size: int) -> tuple[Header, dict[
         described = plain_json(head)
         text = described.pop("__metadata__", {}).get(_METADATA)
         raw = None if text is None else plain_json(text.encode())
-        whole = 8 + length + max((each["data_offsets"][1] for each in described.values()), default=0)
+        types = {name: (_TYPES[each["dtype"]], tuple(each["shape"])) for name, each in described.items()}
+        whole = 8 + length + sum(np.dtype(kind).itemsize * prod(shape) for kind, shape in types.values())
     except (ValueError, RecursionError, AttributeError, LookupError, TypeError) as error:
         raise StoreError(f"{file} is damaged, or no model at all: {error}; {REMEDY}") from error
     if not isinstance(raw, dict) or raw.get("kind") != _KIND:
@@ -206,25 +237,26 @@ def unpack(file: Path, opened: BufferedIOBase, size: int) -> tuple[Header, dict[
         )
     if size != whole:
         raise StoreError(f"{file} has {size:,} bytes instead of {whole:,}: it is damaged; {REMEDY}")
-    tensors = opened.read(whole - 8 - length)
     found = hashlib.sha256(start + head.replace(digest.encode(), _BLANK.encode(), 1))
-    found.update(tensors)
+    while block := opened.read(_BLOCK):
+        found.update(block)
     if found.hexdigest() != digest:
         raise StoreError(f"{file} was changed or damaged after it was saved; {REMEDY}")
     try:
-        return Header.model_validate_json(canonical(raw)), safetensors.numpy.load(start + head + tensors)
-    except Exception as error:  # the reader of tensors has no error of its own
+        return Contents(file, Header.model_validate_json(canonical(raw)), types, opened)
+    except ValueError as error:
         raise StoreError(f"{file} cannot be used: {first_finding(error)}; {REMEDY}") from error
 
 
-def read_file(file: Path) -> tuple[Header, dict[str, np.ndarray]]:
-    """Read and check a file; what is no plain file is not even opened."""
+@contextmanager
+def open_file(file: Path) -> Iterator[Contents]:
+    """Open and check a file; what is no plain file is not even opened."""
     try:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{file} is not a plain file; name a file or folder that a model was saved to")
         with file.open("rb") as opened:
-            return unpack(file, opened, found.st_size)
+            yield unpack(file, opened, found.st_size)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{file} is missing; name the file of a model (*.safetensors), or the folder it was saved in"

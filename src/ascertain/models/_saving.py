@@ -29,12 +29,13 @@ from ascertain.errors import InputError, StoreError
 from ascertain.methods._registry import State
 from ascertain.models._files import (
     REMEDY,
+    Contents,
     Header,
     PartRecord,
     ProblemRecord,
     model_file,
+    open_file,
     pack,
-    read_file,
     unpack,
     write_file,
 )
@@ -223,18 +224,19 @@ def load_model(path: str | Path) -> SavedModel:
     `SavedModel` has an example that writes a model and reads it again.
     """
     file = model_file(path)
-    header, arrays = read_file(file)
-    if header.is_newer:
-        message = f"{file} is newer than this package{header.versions} and may mean something else; update it"
-        warnings.warn(message, UserWarning, stacklevel=2)
-    try:
-        return _decode(header, arrays)
-    except _Mismatch as error:
-        raise StoreError(
-            f"{file} does not hold what {header.method.name} can have: {error}{header.versions}; {REMEDY}"
-        ) from error
-    except InputError as error:
-        raise StoreError(f"{file} cannot be used: {error}") from error
+    with open_file(file) as contents:
+        header = contents.header
+        if header.is_newer:
+            what = f"is newer than this package{header.versions} and may mean something else"
+            warnings.warn(f"{file} {what}; update it", UserWarning, stacklevel=2)
+        try:
+            return _decode(contents)
+        except _Mismatch as error:
+            raise StoreError(
+                f"{file} does not hold what {header.method.name} can have: {error}{header.versions}; {REMEDY}"
+            ) from error
+        except InputError as error:
+            raise StoreError(f"{file} cannot be used: {error}") from error
 
 
 class _Mismatch(Exception):  # noqa: N818
@@ -281,8 +283,9 @@ def _encode(model: SavedModel) -> tuple[Header, dict[str, np.ndarray]]:
     return header, _arrays(_Learned(model.policy, model.predictor, model.restorer))
 
 
-def _decode(header: Header, arrays: dict[str, np.ndarray]) -> SavedModel:
+def _decode(contents: Contents) -> SavedModel:
     """Build the model; raises an `InputError` if a part is not registered, or else a `_Mismatch`."""
+    header = contents.header
     records = {kind: record for kind in _KINDS if (record := getattr(header, kind)) is not None}
     parts = {kind: _find(kind, record) for kind, record in records.items()}
     parts["method"].check_state(header.state)
@@ -292,11 +295,12 @@ def _decode(header: Header, arrays: dict[str, np.ndarray]) -> SavedModel:
         skeleton = _skeleton(header, problem.without_names(), parts, settings)
     except Exception as error:  # whatever a part makes of settings and sizes that do not suit it
         raise _Mismatch(first_finding(error)) from error
+    _check_places(skeleton, contents.types)
     return SavedModel(
         method=parts["method"].name,
         settings=settings["method"],
         problem=problem,
-        **_filled(skeleton, arrays)._asdict(),
+        **_filled(skeleton, contents.arrays())._asdict(),
         **{f"{kind}_name": part.name for kind, part in parts.items() if kind != "method"},
         **{f"{kind}_settings": own for kind, own in settings.items() if kind != "method"},
         **{name: getattr(header, name) for name in _SAME},
@@ -329,7 +333,7 @@ def _skeleton(header: Header, problem: Problem, parts: dict[str, Any], settings:
 def _rehearse(file: Path, content: bytes, model: SavedModel) -> None:
     """Raise unless what is about to be written can be read, and gives the same model."""
     try:
-        again = _decode(*unpack(file, BytesIO(content), len(content)))
+        again = _decode(unpack(file, BytesIO(content), len(content)))
     except (_Mismatch, StoreError) as error:
         raise InputError(
             f"the model is not what {model.method} gives with this problem, predictor, settings, state, "
@@ -402,27 +406,38 @@ def _arrays(learned: _Learned) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _is_number(leaf: Any) -> bool:
+    """Whether a leaf of a skeleton is the place of an array."""
+    return eqx.is_array_like(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _check_places(skeleton: _Learned, types: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Raise unless there is an array for each place, of its type and shape, and none left over."""
+    places = {name: leaf for name, leaf in _leaves(skeleton) if _is_number(leaf)}
+    for name, leaf in places.items():
+        if name not in types:
+            raise _Mismatch(f"{name} is missing")
+        (kind, shape), (wanted, size) = types[name], (str(jnp.result_type(leaf)), np.shape(leaf))
+        if (kind, shape) != (wanted, size):
+            raise _Mismatch(f"{name} is {kind}{shape} instead of {wanted}{size}")
+    for name in sorted(types.keys() - places)[:1]:
+        raise _Mismatch(f"{name} has no place in it")
+
+
 def _filled(skeleton: _Learned, arrays: dict[str, np.ndarray]) -> _Learned:
-    """Put arrays into a skeleton: one into each place, of its shape and type, and none left over."""
+    """Put arrays into their places."""
 
     def fill(name: str, leaf: Any) -> Any:
-        if not (eqx.is_array_like(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)):
+        if not _is_number(leaf):
             return leaf
-        if name not in arrays:
-            raise _Mismatch(f"{name} is missing")
-        array, shape, dtype = arrays[name], np.shape(leaf), jnp.result_type(leaf)
-        if array.shape != shape or array.dtype != dtype:
-            raise _Mismatch(f"{name} is {array.dtype}{array.shape} instead of {dtype}{shape}")
+        array = arrays[name]
         # A policy's threshold may be infinite: then it is never reached.
         infinite = array.ndim == 0 and name.startswith("policy.") and not np.isnan(array)
-        if jnp.issubdtype(dtype, jnp.inexact) and not (infinite or np.isfinite(array).all()):
+        if jnp.issubdtype(array.dtype, jnp.inexact) and not (infinite or np.isfinite(array).all()):
             raise _Mismatch(f"{name} holds NaN or infinite numbers: did its training diverge?")
         return jnp.array(array)
 
-    leaves = _leaves(skeleton)
-    filled = [fill(name, leaf) for name, leaf in leaves]
-    for name in sorted(set(arrays) - {name for name, _ in leaves})[:1]:
-        raise _Mismatch(f"{name} has no place in it")
+    filled = [fill(name, leaf) for name, leaf in _leaves(skeleton)]
     learned: _Learned = jax.tree.unflatten(jax.tree.structure(skeleton), filled)
     return learned
 
