@@ -1,5 +1,6 @@
 """The store: whole files or none, locks between processes, failures until they are forgiven."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,8 +9,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from ascertain.errors import StoreError
+from ascertain.evaluation._followed import Followed
 from ascertain.recipe._jobs import Job
 from ascertain.study._store import Store
 
@@ -76,6 +79,29 @@ def test_no_flipped_bit_of_an_artefact_goes_unnoticed(store: Store) -> None:
     assert noticed > len(content)  # all but some of the spaces and names in the header
     path.write_bytes(content)
     assert not store.is_damaged(MASK)
+
+
+@pytest.mark.parametrize(("version", "read"), [("0.1.0", True), ("0.2.0", False), ("", False)])
+def test_only_the_first_version_wrote_artefacts_without_a_digest(
+    store: Store, version: str, read: bool
+) -> None:
+    about = {"details": json.dumps({"version": version})}
+    store.path(MASK).write_bytes(save({"0": np.ones(2, np.float32)}, about))
+    assert store.has(MASK) == read
+    store.path(MASK).write_bytes(save({"0": np.ones(2, np.float32)}, {**about, "sha256": ""}))
+    assert not store.has(MASK)
+
+
+def test_what_a_policy_did_is_read_only_as_it_was_written(store: Store) -> None:
+    followed = Followed(*(np.arange(4.0) for _ in Followed._fields))
+    store.save_record(CELL, {"details": {}}, followed)
+    np.testing.assert_array_equal(store.load_followed(CELL)[0], np.arange(4.0))
+    path = store.folder / "artefacts" / f"{CELL.id}.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"safetensors is damaged.*run the same command again"):
+        store.load_followed(CELL)
 
 
 def _leave(folder: Path) -> list[Path]:

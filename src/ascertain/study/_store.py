@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from ascertain._core.files import leftovers, replacing
 from ascertain.errors import StoreError
@@ -199,18 +199,25 @@ class Store:
             with safe_open(path, "numpy") as file:
                 about = file.metadata()
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            details = json.loads(about["details"])
+            details = dict(json.loads(about["details"]))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{path} cannot be read: {error}; run the same command again") from error
-        # Versions before 0.2 wrote none.
-        if about.get("sha256", "") not in ("", _digest_of_artefact(arrays, about)):
+        before_digests = "sha256" not in about and str(details.get("version")).startswith("0.1.")
+        if not before_digests and about.get("sha256") != _digest_of_artefact(arrays, about):
             raise StoreError(f"{path} is damaged: it does not fit its digest; run the same command again")
         return _Artefact(arrays, details, about.get("structure", ""))
 
     def load_followed(self, job: Job) -> Followed:
-        """Read what the policy of a cell did in rows with holes."""
-        with safe_open(self._followed_path(job), "numpy") as file:
-            return Followed(*(file.get_tensor(name) for name in Followed._fields))
+        """Read what the policy of a cell did in rows with holes; a damaged file raises a `StoreError`."""
+        record = self.record(job)
+        content = None if record is None else self._followed_content(job, record)
+        if content is None:
+            raise StoreError(
+                f"{self._followed_path(job)} is damaged: it does not fit the digest in its cell's "
+                "record; run the same command again"
+            )
+        arrays = load(content)
+        return Followed(*(arrays[name] for name in Followed._fields))
 
     def save_failure(self, job: Job, error: str, trace: str = "") -> None:
         """Record why a job failed; the next run tries it again."""
@@ -248,13 +255,15 @@ class Store:
 
     def _has_followed(self, job: Job, record: Mapping[str, Any]) -> bool:
         """Whether the file that belongs to a record is as it was written, if there is one."""
-        if "followed" not in record:
-            return True
+        return "followed" not in record or self._followed_content(job, record) is not None
+
+    def _followed_content(self, job: Job, record: Mapping[str, Any]) -> bytes | None:
+        """The content of the file that belongs to a record; None unless it is as it was written."""
         try:
             content = self._followed_path(job).read_bytes()
         except OSError:
-            return False
-        return hashlib.sha256(content).hexdigest() == record["followed"]
+            return None
+        return content if hashlib.sha256(content).hexdigest() == record.get("followed") else None
 
     def _failure_path(self, job: Job) -> Path:
         return self.folder / "failures" / f"{job.id}.json"
