@@ -1,5 +1,6 @@
 """Writing figures and tables by name."""
 
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,7 @@ from ascertain import InputError
 from ascertain.analysis._artefacts import ARTEFACTS, write_artefacts
 from ascertain.analysis._exact import read_exact
 from ascertain.exact._study import Sweep, run_study
+from ascertain.reporting._html import write_page
 from tests.analysis.figures.test_study import study
 
 from .made_up import results_of, routes, table
@@ -55,6 +57,22 @@ def test_all_that_the_data_allow_is_written_and_the_rest_explained(folder: Path)
     suffixes = {".png": b"\x89PNG", ".pdf": b"%PDF", ".csv": b"", ".tex": rb"\begin{table}"}
     for path in written:
         assert path.read_bytes().startswith(suffixes[path.suffix])
+
+
+def test_what_killed_writers_left_goes_when_the_same_is_written_again(folder: Path) -> None:
+    figures = folder / "figures"
+    figures.mkdir()
+    stems = (figures / ".damage-{}.csv", figures / ".law-grid-{}.png", folder / ".report-{}.html")
+    killed = [Path(str(path).format("a" * 32)) for path in stems]
+    writing = [Path(str(path).format("b" * 32)) for path in stems]  # perhaps by another process, just now
+    for path in (*killed, *writing):
+        path.touch()
+    for path in killed:
+        os.utime(path, (0, 0))
+    write_artefacts(folder, names=["damage", "law-grid"])
+    write_page("", folder / "report.html")
+    assert not any(path.exists() for path in killed)
+    assert all(path.exists() for path in writing)
 
 
 def test_a_table_as_csv_holds_the_numbers(folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The study: what it runs, what it keeps, and that it can be stopped and resumed at will."""
 
 import fcntl
+import os
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,16 @@ def test_another_seed_gives_other_data(tmp_path: Path, small: pd.DataFrame) -> N
         Sweep(dims=[6], budgets=[2, 3], rates=[0.6, 0.3], sizes=[10, 100], replicates=3, seed=1), tmp_path
     )
     assert not np.array_equal(other["regret"], small["regret"])
+
+
+def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    killed, writing = (tmp_path / f".regret-{letter * 32}.parquet" for letter in "ab")
+    for path in (killed, writing):
+        path.touch()
+    os.utime(killed, (0, 0))
+    run_study(Sweep(dims=[6], budgets=[2], rates=[0.6], sizes=[10], replicates=1), tmp_path)
+    assert not killed.exists()
+    assert writing.exists()  # perhaps by another command, just now
 
 
 class TestRefusals:

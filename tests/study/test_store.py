@@ -106,7 +106,11 @@ def test_what_a_policy_did_is_read_only_as_it_was_written(store: Store) -> None:
 
 def _leave(folder: Path) -> list[Path]:
     """Temporary files as a killed run leaves them."""
-    names = ("cells/.fit-{}.json", "artefacts/.mask-{}.safetensors", ".results-{}.parquet", ".study-{}.toml")
+    names = (
+        *("cells/.fit-{}.json", "artefacts/.mask-{}.safetensors", ".results-{}.parquet", ".study-{}.toml"),
+        "timelines/.1700000000.250-some.host-12-{}.json",
+    )
+    (folder / "timelines").mkdir(exist_ok=True)
     left = [folder / name.format("0123456789abcdef" * 2) for name in names]
     for path in left:
         path.write_bytes(b"half")

@@ -2,12 +2,14 @@
 
 import os
 import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 _TEMPORARY = re.compile(r"\..+-[0-9a-f]{32}")
+_LEFT_ALONE = 3600.0  # seconds; a younger temporary file may be another writer's
 
 
 @contextmanager
@@ -41,3 +43,12 @@ def leftovers(folder: Path, *suffixes: str) -> list[Path]:
     """Temporary files of `replacing` in a folder; of processes that were killed, if nobody writes there."""
     found = (path for path in folder.glob(".*") if _TEMPORARY.fullmatch(path.stem))
     return [path for path in found if path.suffix in suffixes]
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove temporary files of `path` that killed writers left: those of an hour ago and before."""
+    pattern = re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}")
+    with suppress(OSError):  # they are in nobody's way
+        for other in path.parent.iterdir():
+            if pattern.fullmatch(other.name) and time.time() - other.stat().st_mtime > _LEFT_ALONE:
+                other.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ascertain._core.files import replacing
+from ascertain._core.files import remove_abandoned, replacing
 from ascertain.analysis import _recovered_tables as restorers
 from ascertain.analysis import _tables as tables
 from ascertain.analysis._exact import check_regrets, read_exact
@@ -59,6 +59,7 @@ class Artefact:
         for path, text in texts.items():
             with replacing(path) as temporary:
                 temporary.write_text(text, encoding="utf-8", newline="\n")
+            remove_abandoned(path)
         return list(texts)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ascertain._core.checks import check_count, check_rate
-from ascertain._core.files import replacing
+from ascertain._core.files import remove_abandoned, replacing
 from ascertain.errors import AscertainError, InputError, StoreError
 from ascertain.exact._bits import BitRows
 from ascertain.exact._planning import Approach, estimate_from, plan_from
@@ -278,6 +278,7 @@ class _RegretFile:
         self.path, self.seed = path, seed
         self.unsaved: list[Regret] = []
         self.table = self._load()
+        remove_abandoned(path)
 
     def _load(self) -> pd.DataFrame:
         if not self.path.exists():

@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ascertain._core.files import replacing
+from ascertain._core.files import remove_abandoned, replacing
 from ascertain._core.json import Strict, canonical, first_finding, plain_json
 from ascertain._core.version import __version__
 from ascertain.errors import InputError, StoreError
@@ -46,7 +45,6 @@ _METADATA = "ascertain"  # the key of our JSON in the metadata
 _OPENING = b'{"__metadata__":{"ascertain":'  # of the header, after its length in 8 bytes
 _BLANK = "0" * 64  # in the place of the digest, while it is computed
 _BLOCK = 2**20  # bytes that are read at a time for the digest
-_LEFT_ALONE = 3600.0  # seconds; a younger temporary file may be another writer's
 
 _TYPES = {"BOOL": "bool", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64"}
 _TYPES |= {
@@ -272,10 +270,7 @@ def write_file(file: Path, content: bytes) -> None:
         refuse_foreign(file)
         with replacing(file) as temporary:
             temporary.write_bytes(content)
-        leftover = re.compile(rf"\.{re.escape(file.stem)}-[0-9a-f]{{32}}\.safetensors")
-        for other in file.parent.iterdir():
-            if leftover.fullmatch(other.name) and time.time() - other.stat().st_mtime > _LEFT_ALONE:
-                other.unlink(missing_ok=True)
+        remove_abandoned(file)
     except OSError as error:
         raise StoreError(
             f"the model cannot be written to {file}: {error}; make room there, or name another folder"

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from ascertain._core.files import replacing
+from ascertain._core.files import remove_abandoned, replacing
 from ascertain._core.text import visible
 from ascertain._core.version import __version__
 
@@ -56,6 +56,7 @@ def write_page(page: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         temporary.write_text(visible(page), encoding="utf-8", newline="\n")
+    remove_abandoned(path)
 
 
 def part(name: str, package: str = __package__) -> str:

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ascertain._core.files import replacing
+from ascertain._core.files import remove_abandoned, replacing
 
 TEXT_WIDTH = 5.5  # inches, the paper's
 INK = "#0B0B0B"
@@ -56,4 +56,5 @@ def save_figure(draw: Callable[[], Figure], folder: Path, name: str) -> list[Pat
         for path in paths:
             with replacing(path) as temporary:
                 figure.savefig(temporary, dpi=200)
+            remove_abandoned(path)
     return paths

@@ -80,7 +80,7 @@ class Store:
         with suppress(OSError):  # without locks there is no telling; `lock` will say so
             try:
                 fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _AT_WORK)
-                for part in ("cells", "artefacts", "failures"):
+                for part in ("cells", "artefacts", "failures", "timelines"):
                     for path in leftovers(self.folder / part, ".json", ".safetensors"):
                         path.unlink(missing_ok=True)
                 for path in leftovers(self.folder, ".toml", ".parquet"):
