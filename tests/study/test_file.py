@@ -95,6 +95,17 @@ def test_only_the_quick_study_is_shortened() -> None:
             "settings.dime.hidden[1]: Input should be greater than or equal to 1",
         ),
         ("settings.mixture.components = []", "at least 1 item"),
+        ("settings.pvae.encoder = []", "settings.pvae.encoder: Tuple should have at least 1 item"),
+        ("settings.dime.hidden = []", "settings.dime.hidden: Tuple should have at least 1 item"),
+        ("settings.cwcf.hidden = []", "settings.cwcf.hidden: Tuple should have at least 1 item"),
+        ("settings.predictor.epochs = 10000000000000000000000", "less than or equal to 2147483647"),
+        ("settings.predictor.hidden = [999999999999]", "hidden[0]: Input should be less than or equal to"),
+        ("settings.ensemble.members = []", "settings.ensemble.members: an ensemble needs at least one"),
+        ('settings.ensemble.members = ["ensemble"]', "settings.ensemble.members: the restorer 'ensemble' is"),
+        (
+            'settings.ensemble.members = ["nerest"]',
+            "settings.ensemble.members: no restorer is called 'nerest'",
+        ),
         ("settings.aaco.may_stop = 1", "settings.aaco.may_stop: Input should be a valid boolean"),
         (
             "settings.pvae.schedule.max_rounds = 0",

@@ -4,11 +4,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-Count = Annotated[int, Field(ge=1)]
-AtLeastTwo = Annotated[int, Field(ge=2)]
+_MOST = 2**31 - 1  # programs count with 32 bits
+
+Count = Annotated[int, Field(ge=1, le=_MOST)]
+AtLeastTwo = Annotated[int, Field(ge=2, le=_MOST)]
 Unrolled = Annotated[int, Field(ge=1, le=256)]  # what programs write out one by one
-CountOrZero = Annotated[int, Field(ge=0)]
-Sizes = Annotated[tuple[Count, ...], Field(max_length=100)]  # of hidden layers; there may be none
+CountOrZero = Annotated[int, Field(ge=0, le=_MOST)]
+Size = Annotated[int, Field(ge=1, le=2**16)]  # of a layer, or of what it is given
+Sizes = Annotated[tuple[Size, ...], Field(max_length=100)]  # of hidden layers; there may be none
+SomeSizes = Annotated[tuple[Size, ...], Field(min_length=1, max_length=100)]
 Counts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]

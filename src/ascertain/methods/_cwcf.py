@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.hashing import mix
 from ascertain._core.networks import MLP, Linear
-from ascertain._core.settings import Amount, Count, Positive, Share, Sizes
+from ascertain._core.settings import Amount, Count, Positive, Share, SomeSizes
 from ascertain._core.training import Batch, Schedule
 from ascertain.acquisition import Environment, Slots, Transitions, View, acquire, choice_costs, mean_price
 from ascertain.methods._dqn import DQNSettings, best_choice, explore, next_values, polyak, td_loss
@@ -50,7 +50,7 @@ class Settings(DQNSettings):
     slots: Count = 64
     learning_rate: Positive = 5e-4
     target_rate: Share = 0.01
-    hidden: Sizes = (128, 128, 128)
+    hidden: SomeSizes = (128, 128, 128)
     gradient_norm: Positive = 1.0  # longer gradients are clipped
     replay_slices: Count = 40_000
     sampled_slices: Count = 256

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import MLP, Linear, apply_layers
-from ascertain._core.settings import Amount, Count, CountOrZero, Share
+from ascertain._core.settings import Amount, Count, CountOrZero, Share, SomeSizes
 from ascertain.methods._greedy import (
     GreedySettings,
     Plateau,
@@ -41,6 +41,7 @@ class Settings(GreedySettings):
     """Architecture and training of DIME; the defaults are the paper's."""
 
     pretraining_epochs: CountOrZero = 200
+    hidden: SomeSizes = (128, 128)
     least_learning_rate: Amount = 1e-6
     epsilon: Share = 0.05  # the rate of random choices in training
     epsilon_decay: Share = 0.2

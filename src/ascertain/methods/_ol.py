@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.hashing import mix
 from ascertain._core.networks import MLP, Linear, dropout_masks
-from ascertain._core.settings import Count, ShareBelowOne
+from ascertain._core.settings import Count, ShareBelowOne, Size
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
 from ascertain.methods._dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
@@ -41,7 +41,7 @@ class Settings(DQNSettings):
     """Architecture and training of OL; the defaults are the paper's."""
 
     batches: Count = 2000
-    hidden: tuple[Count, Count, Count] = (64, 32, 16)
+    hidden: tuple[Size, Size, Size] = (64, 32, 16)
     dropout: ShareBelowOne = 0.5
     confidence_passes: Count = 100  # dropout masks that a prediction is averaged over
     replay_slices: Count = 100_000

@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP
-from ascertain._core.settings import Amount, Count, Positive, Sizes
+from ascertain._core.settings import Amount, Count, Positive, Size, Sizes
 from ascertain._core.training import Batch, Schedule, class_weights
 from ascertain.methods._greedy import positive_prices
 from ascertain.methods._pretraining import mask_inputs, random_subset
@@ -58,7 +58,7 @@ class Settings:
     Only `training_draws` and `schedule` are ours: the paper has 100 draws and 120 epochs.
     """
 
-    latent: Count = 4  # components of each action
+    latent: Size = 4  # components of each action
     encoder: Sizes = (20, 20)  # hidden layers for each action
     hidden: Sizes = (100, 100)  # of the predictor
     bottleneck: Amount = 1e-3  # beta: the weight of the divergence from standard normal components

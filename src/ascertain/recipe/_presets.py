@@ -148,7 +148,8 @@ def _validated(kind: Any, value: Any, where: str) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         place = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
-        raise InputError(f"{where}{place}: {first['msg']}, got {first['input']!r}") from error
+        what = first["msg"].removeprefix("Value error, ")  # of a check of our own
+        raise InputError(f"{where}{place}: {what}, got {first['input']!r}") from error
 
 
 def _settings(

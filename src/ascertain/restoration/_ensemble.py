@@ -5,11 +5,13 @@ less on what one of them made up.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
+from pydantic import AfterValidator
 
 from ascertain._core.effort import Effort, shortened
 from ascertain.errors import InputError
@@ -20,11 +22,24 @@ from ascertain.restoration._restorer import Restorer, draws, label_free, prepare
 _NAME = "ensemble"
 
 
+def _checked(members: tuple[str, ...]) -> tuple[str, ...]:
+    """Raise unless there are members, and each can be one."""
+    if not members:
+        raise InputError("an ensemble needs at least one member; name restorers in members=")
+    for name in members:
+        part = get(name)
+        if part.on_host or name == _NAME:
+            why = "runs outside compiled programs" if part.on_host else "is the ensemble itself"
+            raise InputError(f"the restorer {name!r} {why}, so it cannot be a member of an ensemble")
+        part.check_label_free("an ensemble")
+    return members
+
+
 @dataclass(frozen=True)
 class Settings:
     """The members by name, each with its own settings, shortened if an effort is given."""
 
-    members: tuple[str, ...] = ("nearest", "miwae", "hotdeck")
+    members: Annotated[tuple[str, ...], AfterValidator(_checked)] = ("nearest", "miwae", "hotdeck")
     effort: Effort | None = None
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
@@ -106,9 +121,7 @@ def fit_ensemble(
     >>> len(fit_ensemble(jr.key(0), problem, table, table, settings=settings).members)
     2
     """
-    if not settings.members:
-        raise InputError("an ensemble needs at least one member; name restorers in members=")
-    keys = jr.split(key, len(settings.members))
+    keys = jr.split(key, len(_checked(settings.members)))
     members = zip(keys, settings.members, strict=True)
     return Ensemble(
         tuple(_fit_member(k, name, problem, train, valid, settings.effort) for k, name in members)
@@ -119,10 +132,6 @@ def _fit_member(
     key: PRNGKeyArray, name: str, problem: Problem, train: Table, valid: Table, effort: Effort | None
 ) -> Restorer:
     part = get(name)
-    if part.on_host or name == _NAME:
-        why = "runs outside compiled programs" if part.on_host else "is the ensemble itself"
-        raise InputError(f"the restorer {name!r} {why}, so it cannot be a member of an ensemble")
-    part.check_label_free("an ensemble")
     settings = part.settings()
     if effort is not None:
         settings = shortened(settings, effort, train.x.shape[0])

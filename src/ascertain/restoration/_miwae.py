@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.networks import MLP
 from ascertain._core.padding import padded_rows
-from ascertain._core.settings import Count, Positive, Share, Sizes
+from ascertain._core.settings import Count, Positive, Share, Size, Sizes
 from ascertain._core.training import Batch, Schedule, train
 from ascertain.problem import Problem, Table
 from ascertain.restoration._observed_values import ObservedValues, keep_observed_values
@@ -37,7 +37,7 @@ _ROWS_AT_ONCE = 64
 class Settings:
     """Architecture and training of MIWAE."""
 
-    latent: Count = 10
+    latent: Size = 10
     hidden: Sizes = (128, 128)  # of the encoder, and of the decoder
     training_codes: Count = 16  # drawn for each row
     codes: Count = 64  # drawn for each row to be completed, of which one is kept

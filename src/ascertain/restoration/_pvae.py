@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.kernels import sum_of_relus
 from ascertain._core.networks import MLP, Linear
-from ascertain._core.settings import Amount, Count, Positive, Share, Sizes
+from ascertain._core.settings import Amount, Positive, Share, Size, Sizes, SomeSizes
 from ascertain._core.training import Batch, Schedule, Training, class_weights, cross_entropy
 from ascertain.problem import Problem, Table
 from ascertain.registry import SharedModel
@@ -39,10 +39,10 @@ _SCHEDULE = Schedule(
 class Settings:
     """Architecture and training of the PVAE; the defaults are the reference's."""
 
-    latent: Count = 20
-    embedding: Count = 20
-    point_hidden: Count = 500
-    encoder: Sizes = (20, 500, 200)
+    latent: Size = 20
+    embedding: Size = 20
+    point_hidden: Size = 500
+    encoder: SomeSizes = (20, 500, 200)
     decoder: Sizes = (500, 200)
     classifier: Sizes = (32, 32)
     kl_weight: Amount = 0.1
