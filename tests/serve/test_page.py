@@ -62,6 +62,20 @@ def test_it_shows_what_results_would_change(page: Page, advisor: Advisor) -> Non
         assert f"{predicted} {100 * each.probabilities[predicted]:.0f}%" in row.inner_text()
 
 
+def test_control_characters_of_names_are_shown_as_escapes(page: Page, client: Client) -> None:
+    """Also where only assistive technology reads them."""
+    model = client.send("GET", "/api/model").json()
+    model["setups"] = [{"name": "vi\x1b[31msit\u202e", "cost": 3, "columns": ["scan"]}]
+    page.route("**/api/model", lambda route: route.fulfill(json=model))
+    page.reload()
+    page.wait_for_selector("#recommendation strong")
+    page.unroute("**/api/model")
+    shown = r"vi\x1b[31msit\u202e"
+    for label in (f"Price of {shown}", f"{shown}: not possible"):
+        assert page.get_by_label(label, exact=True).count() == 1
+    assert f"{shown} (set-up)" in page.locator(".prices th").all_text_contents()
+
+
 def test_going_past_the_budget_is_remarked(page: Page) -> None:
     assert page.is_hidden("#over")
     page.locator("#more").evaluate("element => element.open = true")

@@ -448,13 +448,13 @@
       const head = make("th", model.setups.includes(each) ? `${each.name} (set-up)` : each.name);
       const input = make("input");
       head.scope = "row";
-      input.setAttribute("aria-label", `Price of ${each.name}`);
+      input.setAttribute("aria-label", visible(`Price of ${each.name}`));
       Object.assign(input, { type: "number", min: 0, step: "any", value: String(priceNow(each)) });
       input.dataset.price = each.name;
       const out = make("input");
       Object.assign(out, { type: "checkbox", checked: forbid.includes(each.name) });
       out.dataset.forbid = each.name;
-      out.setAttribute("aria-label", `${each.name}: not possible`);
+      out.setAttribute("aria-label", visible(`${each.name}: not possible`));
       const [price, possible] = [make("td"), make("td")];
       price.append(input);
       possible.append(out);
