@@ -149,7 +149,7 @@ def test_another_number_of_cores_is_refused_unless_asked_for(
     next((folder / "cells").glob("random-s_cube_*")).unlink()
     monkeypatch.setenv("NPROC", str(cores + 1))
     there, here = (f"on cpu with {n} cores? at width 2" for n in (cores, cores + 1))
-    with pytest.raises(StoreError, match=f"{there}.* would go on {here}.*taskset -c 0-{cores - 1}.*--mix"):
+    with pytest.raises(StoreError, match=f"{there}.* would continue {here}.*taskset -c 0-{cores - 1}.*--mix"):
         run_study(tiny(), folder, runner=LocalRunner(width=2))
     assert run_study(tiny(), folder, runner=LocalRunner(width=2), mix=True).finished == 24
 

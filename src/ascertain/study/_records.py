@@ -66,8 +66,9 @@ def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> N
         width = f"--width {details['asked_width']} on such a device"
         bound = f", bound to {cores} by taskset -c 0-{cores - 1}" if cores and cores != runner.cores else ""
         raise StoreError(
-            f"{folder} has results computed {there}; this run would go on {here}, where numbers are rounded "
-            f"differently. Continue as before ({width}{bound}), use another folder, or accept both with --mix"
+            f"{folder} has results computed {there}; this run would continue {here}, where numbers are "
+            f"rounded differently. Continue as before ({width}{bound}), use another folder, or accept "
+            "both with --mix"
         )
 
 
