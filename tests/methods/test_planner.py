@@ -120,6 +120,7 @@ def _scores(policy: Planner, x: jax.Array, acquired: jax.Array) -> jax.Array:
     return policy(x, acquired, acquired, jnp.ones_like(acquired), key=jr.key(0))
 
 
+@pytest.mark.slow
 def test_it_finds_the_detour_of_the_shortcut_problem() -> None:
     plan = plan_of(WORLD, on_shortcut())
     assert plan.first_action == "context"
@@ -148,6 +149,7 @@ def test_it_is_near_the_optimum_of_its_own_predictor(seed: int) -> None:
     assert best - 0.02 <= reached <= best + 1e-6
 
 
+@pytest.mark.slow
 def test_values_are_expected_gains() -> None:
     """On the shortcut problem all that is uncertain, log 2, is gained by the detour."""
     nothing = jnp.zeros((1, FEATURES), bool)
@@ -156,6 +158,7 @@ def test_values_are_expected_gains() -> None:
     assert float(gain.max()) == float(gain[0])
 
 
+@pytest.mark.slow
 def test_it_plans_for_the_budget_that_it_has() -> None:
     nothing = jnp.zeros((1, FEATURES), bool)
     poor = _scores(on_shortcut().at(1.0), jnp.zeros((1, FEATURES)), nothing)[0, 1:]
@@ -164,6 +167,7 @@ def test_it_plans_for_the_budget_that_it_has() -> None:
     assert (np.abs(np.asarray(poor)[price <= 1]) < 0.2).all()  # one bit alone tells nothing
 
 
+@pytest.mark.slow
 def test_a_higher_price_of_money_stops_earlier() -> None:
     nothing = jnp.zeros((1, FEATURES), bool)
     choices = [
@@ -173,6 +177,7 @@ def test_a_higher_price_of_money_stops_earlier() -> None:
     assert choices == [1, 1, 0]  # the detour gains log 2 for a cost of 2
 
 
+@pytest.mark.slow
 def test_the_outlook_is_calibrated() -> None:
     """With nothing known, the detour is always right; other first steps are right in 3 of 4 cases."""
     nothing = jnp.zeros((1, FEATURES), bool)
