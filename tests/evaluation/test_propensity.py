@@ -71,6 +71,7 @@ def test_few_rows_have_a_rate_between_zero_and_one() -> None:
     assert found == pytest.approx([2.5 / 4, 2.5 / 4, 2.5 / 4, 3.5 / 4])
 
 
+@pytest.mark.slow
 def test_covariates_that_tell_nothing_do_not_spoil_the_rate() -> None:
     errors, unpenalised = [], np.sqrt(81 / 320 / 4)  # see above, with 81 coefficients from 320 rows
     for seed in range(8):
