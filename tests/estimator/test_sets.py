@@ -215,6 +215,7 @@ def test_two_tests_that_tell_something_only_together_are_ordered() -> None:
     assert set(from_coins(two_together, 2).actions[0].tolist()) == {0, 1}
 
 
+@pytest.mark.slow
 def test_a_set_is_also_grown_from_what_the_policy_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sets, "_MOST_PAIRS", 0)
 

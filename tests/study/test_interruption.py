@@ -95,10 +95,6 @@ def _survives(kills: int, tmp_path: Path, uninterrupted: bytes, text: str = TOML
     assert not [path for path in out.rglob(".*") if path.name != ".locks"]  # nothing is left of killed runs
 
 
-def test_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
-    _survives(1, tmp_path, uninterrupted)
-
-
 @pytest.mark.slow
 def test_eight_killed_runs_lose_nothing(tmp_path: Path, uninterrupted: bytes) -> None:
     _survives(8, tmp_path, uninterrupted)
