@@ -73,9 +73,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         The generative model: one of `ascertain.restoration.names()` that can draw without the label, such as
         `"mixture"`, `"pvae_noise"`, a Partial VAE, `"hotdeck"`, donors of the same class, or `"ensemble"` of
         several. It fills the holes of training rows (with `treatment="auto"` another one may be chosen for
-        that), and completes new rows. All but the Partial VAE keep training rows, so a model with one of them
-        contains these. None: the mixture fills training rows (with `effort="low"` the Partial VAE), and the
-        Partial VAE completes new ones, so that the model contains no training rows.
+        that), and completes new rows. Hot decks, the mixture and the ensemble keep training rows, so a model
+        with one of them contains these. None: the mixture fills training rows (with `effort="low"` the
+        Partial VAE), and the Partial VAE completes new ones, so that the model contains no training rows.
     completions
         How often every training row is restored, each time with another draw; `treatment="auto"` decides
         that itself.

@@ -56,7 +56,7 @@ class GreedySettings:
     dropout: ShareBelowOne = 0.3
     least_learning_rate: Amount = 1e-5
     least_pretraining_rate: Amount = 1e-6
-    passes: Count = 1  # over the rows in an epoch, each with other completions where rows have several
+    passes: Count = 1  # over the rows in an epoch; where rows have several completions, each draws its own
 
     def completed(self: AnySettings, problem: Problem, protocol: Protocol) -> AnySettings:
         """Fill in the number of steps."""

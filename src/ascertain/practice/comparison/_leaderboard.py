@@ -64,6 +64,7 @@ class Candidate:
 
     @property
     def _treated(self) -> str:
+        """The treatment, with the restorer if it has its own."""
         own = "" if self.restorer is None else f" by {restorer_name(self.restorer)}"
         return f"{self.treatment}{own}"
 
