@@ -4,7 +4,9 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,7 @@ from tests.compiler import NOT_OPTIMISED, OPTIMISED
 
 # Two workers share the cores already.
 FLAGS = "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1"
+PROGRAMS_PER_CONTEXT = 200  # which keeps their constants
 # What JAX has traced stays for good, so that looking for garbage in it takes longer and longer.
 gc.set_threshold(100_000, 50, 100)
 
@@ -32,6 +35,7 @@ check = "check_and_note" if "tests.statements" in sys.modules else "check"
 install_import_hook("ascertain", f"{strict.__name__}.{check}")
 
 import jax  # noqa: E402
+from jax._src.interpreters import mlir  # noqa: E402
 
 from ascertain._core.compilation import enable_cache, make_room  # noqa: E402
 
@@ -93,6 +97,27 @@ def _compile_fast(pytestconfig: pytest.Config) -> Iterator[None]:
         yield
 
 
+def _shared(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Make something new for each so many calls only."""
+    calls = count()
+
+    @lru_cache(maxsize=1)
+    def made(number: int) -> Any:
+        del number
+        return make()
+
+    return lambda: made(next(calls) // PROGRAMS_PER_CONTEXT)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _share_contexts() -> Iterator[None]:
+    """JAX translates each program in a context of its own; to make one takes a fifth of a small program."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(mlir, "make_ir_context"):  # private to JAX; without it, tests take longer
+            patch.setattr(mlir, "make_ir_context", _shared(mlir.make_ir_context))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _forget_parts_of_examples(request: pytest.FixtureRequest) -> Iterator[None]:
     """What the example of a docstring registers is not there for other tests."""
@@ -139,3 +164,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Forget compiled programs once there are many; the cache on disk still has the large ones."""
     if nextitem is None or nextitem.path != item.path or item.get_closest_marker("slow") is not None:
         make_room()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Look for no garbage in what is left, which pytest does several times, and Python once more."""
+    gc.freeze()

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from ascertain._core.arrays import on_device, take_rows
 from ascertain._core.checks import (
     BUDGET_TOLERANCE,
     check_budget,
@@ -117,13 +119,14 @@ class Problem(eqx.Module):
         self.decision_costs = None
         if decision_costs is not None:
             checked = check_decision_costs(decision_costs, self.class_names or range(n_classes))
-            self.decision_costs = jnp.asarray(checked, jnp.float32)
-        self.reveals = jnp.asarray(matrix)
-        self.costs = jnp.asarray(prices.costs, jnp.float32)
-        self.budget = jnp.asarray(check_budget(budget, prices.first), jnp.float32)
-        shared = prices.needs is not None
-        self.setup_costs = jnp.asarray(prices.setup_costs, jnp.float32) if shared else None
-        self.needs = jnp.asarray(prices.needs) if shared else None
+            self.decision_costs = on_device(checked, np.float32)
+        self.reveals = on_device(matrix)
+        self.costs = on_device(prices.costs, np.float32)
+        self.budget = on_device(check_budget(budget, prices.first), np.float32)
+        self.setup_costs = self.needs = None
+        if prices.needs is not None:
+            self.setup_costs = on_device(prices.setup_costs, np.float32)
+            self.needs = on_device(prices.needs)
         self.setup_names = check_names("setup_names", setup_names, len(prices.setup_costs))
 
     @property
@@ -202,7 +205,7 @@ class Problem(eqx.Module):
         for field in dataclasses.fields(self):
             object.__setattr__(changed, field.name, getattr(self, field.name))
         checked = check_decision_costs(decision_costs, self.class_names or range(self.n_classes))
-        object.__setattr__(changed, "decision_costs", jnp.asarray(checked, jnp.float32))
+        object.__setattr__(changed, "decision_costs", on_device(checked, np.float32))
         return changed
 
     def at_prices_of(self, other: "Problem") -> "Problem":
@@ -222,8 +225,7 @@ class Problem(eqx.Module):
 
     def observed(self, acquired: Bool[Array, "*batch actions"]) -> Bool[Array, "*batch features"]:
         """Which features are observed after a set of actions: what they reveal, and what is known anyway."""
-        revealed = acquired.astype(jnp.float32) @ self.reveals.astype(jnp.float32) > 0
-        return revealed | jnp.expand_dims(self.known, range(acquired.ndim - 1))
+        return _observed(acquired, self.reveals)
 
     def most_acquisitions(self) -> int:
         """How many acquisitions the budget can pay for at most; not to be asked inside `jit`."""
@@ -233,8 +235,7 @@ class Problem(eqx.Module):
 
     def readable(self, available: Bool[Array, "*batch features"]) -> Bool[Array, "*batch actions"]:
         """Which actions a record supports: every feature that an action reveals must be available."""
-        missing = jnp.logical_not(available).astype(jnp.float32)
-        return missing @ self.reveals.T.astype(jnp.float32) == 0
+        return _readable(available, self.reveals)
 
     def without_names(self) -> "Problem":
         """Drop the names, so that problems which differ only in them share one compiled program."""
@@ -256,6 +257,26 @@ class Problem(eqx.Module):
                 f"the table has {table.n_classes} classes, but the problem has {self.n_classes}; "
                 "give the table's number with n_classes="
             )
+
+
+# Outside of a program, these are compiled as one and not operation by operation.
+
+
+@partial(jax.jit, inline=True)
+def _observed(
+    acquired: Bool[Array, "*batch actions"], reveals: Bool[Array, "actions features"]
+) -> Bool[Array, "*batch features"]:
+    revealed = acquired.astype(jnp.float32) @ reveals.astype(jnp.float32) > 0
+    known = ~jnp.any(reveals, axis=0)
+    return revealed | jnp.expand_dims(known, range(acquired.ndim - 1))
+
+
+@partial(jax.jit, inline=True)
+def _readable(
+    available: Bool[Array, "*batch features"], reveals: Bool[Array, "actions features"]
+) -> Bool[Array, "*batch actions"]:
+    missing = jnp.logical_not(available).astype(jnp.float32)
+    return missing @ reveals.T.astype(jnp.float32) == 0
 
 
 def _batched(array: Array, acquired: Bool[Array, "*batch actions"]) -> Array:
@@ -341,14 +362,14 @@ class Table(eqx.Module):
                 f"x[{row}, {column}] is {values[row, column]} but counted as measured; values must be finite "
                 "in single precision: write NaN for one that was not measured, or mark it in `available`"
             )
-        self.x = jnp.asarray(np.where(present, values, 0.0), jnp.float32)
-        self.y = jnp.asarray(labels, jnp.int32)
-        self.available = jnp.asarray(present)
+        self.x = on_device(np.where(present, values, 0.0), np.float32)
+        self.y = on_device(labels, np.int32)
+        self.available = on_device(present)
         self.n_classes = n_classes if n_classes is not None else max(2, int(labels.max()) + 1)
         numbers = np.arange(len(values)) if ids is None else np.asarray(ids)
         if numbers.shape != (len(values),) or numbers.dtype.kind not in "iu":
             raise InputError(f"ids must be {len(values)} whole numbers, one for each row")
-        self.ids = jnp.asarray(numbers, jnp.int32)
+        self.ids = on_device(numbers, np.int32)
         self.completions = 1
 
     @property
@@ -356,10 +377,9 @@ class Table(eqx.Module):
         """The number of rows, not counting further completions of the same ones."""
         return self.y.shape[-1] // self.completions
 
-    def take(self, rows: Int[Array, " taken"]) -> "Table":
+    def take(self, rows: Int[Array | np.ndarray, " taken"]) -> "Table":
         """Select rows by number."""
-        taken: Table = jax.tree.map(lambda leaf: leaf[rows], self)
-        return taken.counted(completions=1)
+        return take_rows(self, rows).counted(completions=1)
 
     def with_cells(
         self, x: Float[Array, "instances features"], available: Bool[Array, "instances features"]

@@ -1,8 +1,9 @@
 """Compiling functions, batching them over replicates, and caching compiled programs on disk."""
 
 import os
+import time
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def make_room() -> None:
     """
     if is_crowded():
         jax.clear_caches()
+        _is_crowded_in.cache_clear()
 
 
 def is_crowded() -> bool:
@@ -115,6 +117,13 @@ def is_crowded() -> bool:
     On processor cores a compiled program has about a thousand, Linux allows 65,530 by default, and XLA
     crashes for want of one.
     """
+    return _is_crowded_in(int(time.monotonic()))
+
+
+@lru_cache(maxsize=1)
+def _is_crowded_in(second: int) -> bool:
+    """The same, looked up once a second at most: this takes 60 ms where there are 30,000 mappings."""
+    del second
     try:
         return 2 * _MAPPINGS.read_bytes().count(b"\n") > int(_MOST_MAPPINGS.read_text())
     except OSError:

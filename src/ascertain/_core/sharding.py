@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
+from ascertain._core.arrays import on_device
 from ascertain.errors import InputError
 
 Tree = TypeVar("Tree")
@@ -146,7 +147,5 @@ def filled_up(array: Int[Array, " rows"], value: int) -> Int[Array, " filled"]:
 
 def on_one_device(tree: Tree) -> Tree:
     """What every device holds, moved to the default one, as if it had been computed there."""
-    moved: Tree = jax.tree.map(
-        lambda leaf: jnp.asarray(np.asarray(leaf)) if eqx.is_array(leaf) else leaf, tree
-    )
+    moved: Tree = jax.tree.map(lambda leaf: on_device(leaf) if eqx.is_array(leaf) else leaf, tree)
     return moved

@@ -3,14 +3,21 @@
 import threading
 from collections import deque
 from contextlib import AbstractContextManager
+from functools import cache
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # comes with scikit-learn
 
 
 def one_thread() -> AbstractContextManager[None]:
     """Compute small matrix products in one thread: several that wait for each other take far longer."""
-    limits: AbstractContextManager[None] = threadpool_limits(1)
+    limits: AbstractContextManager[None] = _libraries().limit(limits=1)
     return limits
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries that compute in threads; to look for them takes as long as many a small product."""
+    return ThreadpoolController()
 
 
 class Turns:

@@ -12,6 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ascertain._core.arrays import on_device
 from ascertain.acquisition import choose
 from ascertain.decisions import decide
 from ascertain.errors import InputError, StoreError
@@ -109,7 +110,7 @@ class Advisor:
         """What programs take of it."""
         problem = self.problem.without_names()
         learned = self.policy, problem, self.predictor, self._completing, self.ranges
-        columns = jnp.asarray(measurable_columns(self.encoding))
+        columns = on_device(measurable_columns(self.encoding))
         return AdvisorParts(*learned, columns, _revealed(problem), self.encoding.discrete)
 
     @cached_property
@@ -268,7 +269,7 @@ def _revealed(problem: Problem) -> Int[Array, "actions width"]:
     """The features of each action; the shorter lists are padded."""
     lists = [np.flatnonzero(each) for each in np.asarray(problem.reveals)]
     width = max(map(len, lists))
-    return jnp.asarray([np.pad(each, (0, width - len(each))) for each in lists], jnp.int32)
+    return on_device([np.pad(each, (0, width - len(each))) for each in lists], np.int32)
 
 
 @eqx.filter_jit

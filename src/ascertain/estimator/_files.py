@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
+from ascertain._core.arrays import on_device
 from ascertain._core.json import Strict, canonical, first_finding
 from ascertain.errors import InputError, StoreError
 from ascertain.estimator._advisor import Advisor, Origin
@@ -98,13 +98,13 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
         raise StoreError(
             f"{path} does not hold a classifier that can be used: {first_finding(error)}; {REMEDY}"
         ) from error
-    ranges = Ranges(jnp.asarray(more.ranges.unexplained), jnp.asarray(more.ranges.factors))
+    ranges = Ranges(on_device(more.ranges.unexplained), on_device(more.ranges.factors))
     if ranges.n_columns != len(encoding.columns) or ranges.factors.shape[1] != 1 + ranges.n_columns:
         raise StoreError(f"the ranges of {path} do not fit its columns; {REMEDY}")
     if not eqx.tree_equal(problem, model.problem):
         raise StoreError(f"the columns of {path} do not fit its policy; {REMEDY}")
     origin = Origin(**{each.name: getattr(model, each.name) for each in fields(Origin)})
-    predictor = Calibrated(model.predictor, jnp.asarray(more.temperature, jnp.float32))
+    predictor = Calibrated(model.predictor, on_device(more.temperature, np.float32))
     learned = (model.policy, predictor, model.restorer, ranges)
     advisor = Advisor(encoding, classes, model.problem, *learned, origin, model.protocol)
     told = {name: getattr(more, name) for name in ("auto", "target", "table_rows", "habits")}

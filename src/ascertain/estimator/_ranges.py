@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float64, Int, PRNGKeyArray
 from scipy.optimize import nnls
 
+from ascertain._core.arrays import on_device
 from ascertain.estimator._completions import for_each_draw, joint_completions
 from ascertain.predictors._calibration import Calibrated
 from ascertain.problem import Problem, Table
@@ -115,9 +116,9 @@ def fit_ranges(
     rows = rng.permutation(useful)[:_ROWS]
     copies = min(_COPIES, _AT_ONCE // len(rows))
     numbers = np.resize(np.tile(rows, copies), _AT_ONCE)
-    part = table.take(jnp.asarray(numbers))
+    part = table.take(numbers)
     hidden = _hide(rng, problem, np.asarray(part.available) & hideable)
-    seen = _compare(columns, predictor, restorer, part, jnp.asarray(hidden))
+    seen = _compare(columns, predictor, restorer, part, on_device(hidden))
     count = len(rows) * copies  # the rest only fills the program
     found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64)[:count], seen)
     return _calibrate(_Comparison(*found), numbers[:count])
@@ -179,7 +180,7 @@ def _calibrate(seen: _Comparison, rows: Int[np.ndarray, " copies"]) -> Ranges:
     ratio = error / np.maximum(half_width, np.finfo(np.float32).tiny)
     classes = (~predicted, predicted)
     factors = np.stack([_factors(ratio, each, counts, rows, unknown.shape[1]) for each in classes])
-    return Ranges(jnp.asarray(unexplained, jnp.float32), jnp.asarray(factors, jnp.float32))
+    return Ranges(on_device(unexplained, np.float32), on_device(factors, np.float32))
 
 
 def _factors(

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ascertain._core.arrays import on_device
 from ascertain._core.checks import check_count
 from ascertain.decisions import decide
 from ascertain.estimator._advisor import (
@@ -86,7 +87,7 @@ def best_sets(
     check_count("batch", size, least=1)
     size, acquired = min(size, advisor.problem.n_actions), advisor.acquired(available)
     if spent is None:
-        spent = np.asarray(advisor.problem.total_cost(jnp.asarray(acquired)))
+        spent = np.asarray(advisor.problem.total_cost(on_device(acquired)))
     if budget is None:
         budget = np.full(len(x), advisor.problem.budget)
     spent, budget = np.asarray(spent, np.float32), np.asarray(budget, np.float32)
@@ -129,7 +130,7 @@ class _Search(NamedTuple):
         left, right = np.triu_indices(n_actions, 1)
         if size < 2 or not 0 < len(left) <= _MOST_PAIRS:
             return jnp.concatenate([nothing, nothing, policy], axis=1)
-        pairs = jnp.asarray(np.eye(n_actions, dtype=bool)[left] | np.eye(n_actions, dtype=bool)[right])
+        pairs = on_device(np.eye(n_actions, dtype=bool)[left] | np.eye(n_actions, dtype=bool)[right])
         pair = self.best(jnp.broadcast_to(pairs[None], (len(first), *pairs.shape)))
         return jnp.concatenate([nothing, nothing, policy, pair], axis=1)
 

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from sklearn.base import clone
 
 from ascertain import methods, predictors, restoration
+from ascertain._core.arrays import on_device
 from ascertain._core.clusters import draw_instances
 from ascertain._core.compilation import compiled
 from ascertain._core.effort import effort, shortened
@@ -141,12 +142,12 @@ class TrainingRows:
     def validation(self) -> Table:
         """The validation rows, each once."""
         _, first = np.unique(self.valid_numbers, return_index=True)
-        return self.valid.take(jnp.asarray(first))
+        return self.valid.take(first)
 
     @property
     def numbered_validation(self) -> Table:
         """The same, with the numbers of rows as `ids`."""
-        numbers = jnp.asarray(np.unique(self.valid_numbers), jnp.int32)
+        numbers = on_device(np.unique(self.valid_numbers), np.int32)
         return cast(Table, eqx.tree_at(lambda table: table.ids, self.validation, numbers))
 
     @property
@@ -302,7 +303,7 @@ class Shared:
 
     def key(self, stage: str, **parts: Any) -> PRNGKeyArray:
         """A random key from what is fitted; it does not depend on the table."""
-        return jr.wrap_key_data(jnp.asarray(key_data(stage, seed=self.seed, **parts)))
+        return jr.wrap_key_data(on_device(key_data(stage, seed=self.seed, **parts)))
 
     @cached_property
     def _plain(self) -> Problem:
@@ -317,7 +318,7 @@ class Shared:
         if isinstance(choice, str):
             part = predictors.get(choice)
             fit = part.fit if part.on_host else compiled(part.fit)
-            shares = jnp.asarray(weights / weights.sum(), jnp.float32)
+            shares = on_device(weights / weights.sum(), np.float32)
             found = fit(key, plain, rows.train, rows.valid, settings=self.predictor_settings, weights=shares)
             fitted = HostPredictor(found, plain.n_classes) if part.on_host else cast(Predictor, found)
         else:

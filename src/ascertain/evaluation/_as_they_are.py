@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
@@ -37,7 +36,7 @@ def predictions_as_they_are(
     weight = np.ones(n_rows) if sample_weight is None else sample_weight
     # Repeated up to a power of two or to whole blocks, so that tables share compiled programs.
     size = round_up(n_rows) if n_rows <= ROWS_AT_ONCE else -(-n_rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
-    rows = table.take(jnp.asarray(padded_rows(n_rows, size)))
+    rows = table.take(padded_rows(n_rows, size))
     reached = roll_out(key, policy, problem, rows, list(budgets), protocol=protocol)
     predicted = predict_sets(predictor, problem, rows, reached.acquired)
     probabilities, acquired, spent, forced = (

@@ -19,6 +19,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.arrays import on_device
 from ascertain._core.padding import row_blocks
 from ascertain.evaluation._intervals import WeightedPredictions
 from ascertain.evaluation._partial_rollouts import (
@@ -190,10 +191,10 @@ def model_predictions(
         rows = Table(x[row[here]], y[here], observed, n_classes=table.n_classes)
         drawing, acting = jr.split(jr.fold_in(key, number))
         completed = (_restore if isinstance(restorer, eqx.Module) else restore)(drawing, restorer, rows)
-        resumed = target._replace(policy=Resumed(target.policy, jnp.asarray(given[here])))
+        resumed = target._replace(policy=Resumed(target.policy, on_device(given[here])))
         choices, spent, forced = resumed.roll_out(acting, completed)
         acquired = acquired_before(np.asarray(choices), n_steps[: len(here)], target.problem.n_actions)
-        predicted = predict_sets(target.predictor, target.problem, completed, jnp.asarray(acquired[None]))[0]
+        predicted = predict_sets(target.predictor, target.problem, completed, on_device(acquired[None]))[0]
         parts.append([np.asarray(each)[: block.size] for each in (predicted, spent[:, -1], acquired, forced)])
     probabilities, *ends = (np.concatenate(each) for each in zip(*parts, strict=True))
     return WeightedPredictions(row, np.ones(len(row)), probabilities.astype(float), y, amounts_of(*ends))

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
@@ -327,7 +326,7 @@ def _counted(
     kept = np.flatnonzero(weights)
     places = sample_places(len(kept), max_rows, seed)
     kept = kept if places is None else kept[places]
-    return table.take(jnp.asarray(kept)), weights[kept]
+    return table.take(kept), weights[kept]
 
 
 def _numbers(

@@ -7,12 +7,12 @@ it lacks. Rows with a complete rollout are weighted by the inverse propensity of
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.arrays import on_device, take_rows
 from ascertain._core.padding import Block, row_blocks
 from ascertain.acquisition import Episodes
 from ascertain.evaluation._intervals import WeightedPredictions
@@ -269,7 +269,7 @@ def complete_predictions(
                     target.predictor,
                     target.problem,
                     taken(table, block),
-                    jnp.asarray(acquired[block.places][None]),
+                    on_device(acquired[block.places][None]),
                 )
             )[0, : block.size]
             for block in row_blocks(len(acquired), ROWS_AT_ONCE)
@@ -291,8 +291,7 @@ def always_available(table: Table) -> Bool[np.ndarray, " features"]:
 
 def taken(table: Table, block: Block) -> Table:
     """The rows of a block, with those that pad it."""
-    part: Table = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[block.places]), table)
-    return part
+    return take_rows(table, block.places)
 
 
 def observed_features(

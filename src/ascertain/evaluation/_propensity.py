@@ -6,11 +6,11 @@ policy chose it. Rows are cross-fitted: no row is used in the model that predict
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
+from ascertain._core.arrays import on_device
 from ascertain._core.clusters import clusters_of
 from ascertain._core.threads import one_thread
 from ascertain.problem import Problem, Table
@@ -92,7 +92,7 @@ def availability_weights(
     [1.0, 2.0]
     """
     x, available, y = (np.asarray(each) for each in (table.x, table.available, table.y))
-    reveals, has = np.asarray(problem.reveals), np.asarray(problem.readable(jnp.asarray(available)))
+    reveals, has = np.asarray(problem.reveals), np.asarray(problem.readable(on_device(available)))
     fold = assign_folds(len(x), seed, clusters_of(table.ids))
     probability = np.ones(has.shape)
     for action in np.flatnonzero(~has.all(axis=0)):

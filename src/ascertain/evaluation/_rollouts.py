@@ -14,6 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.arrays import on_device
 from ascertain._core.checks import check_count
 from ascertain._core.sampling import stratified_rows
 from ascertain.acquisition import Episodes, acquire
@@ -44,11 +45,11 @@ def roll_out(
     protocol: Protocol = PAPER,
 ) -> Rollouts:
     """Roll out a policy at every budget, many rows at once in one program; see `ascertain.evaluate`."""
-    amounts, plain = jnp.asarray(budgets, jnp.float32), problem.without_names()
+    amounts, plain = on_device(budgets, np.float32), problem.without_names()
     n_rows, parts, sizes = len(table.y), [], []
     for number, start in enumerate(range(0, n_rows, ROWS_AT_ONCE)):
         whole = n_rows <= ROWS_AT_ONCE
-        part = table if whole else table.take(jnp.arange(start, min(start + ROWS_AT_ONCE, n_rows)))
+        part = table if whole else table.take(np.arange(start, min(start + ROWS_AT_ONCE, n_rows)))
         found = _budget_rollouts(
             jr.fold_in(key, number) if number else key,
             policy,
@@ -172,7 +173,7 @@ def most_steps(problem: Problem, budgets: Sequence[float]) -> int:
 def sample_rows(table: Table, max_rows: int | None, seed: int) -> Table:
     """Draw `max_rows` of a table's rows without replacement, or return all where there are not more."""
     places = sample_places(table.x.shape[0], max_rows, seed)
-    return table if places is None else table.take(jnp.asarray(places))
+    return table if places is None else table.take(places)
 
 
 def sample_places(n_rows: int, max_rows: int | None, seed: int) -> Int[np.ndarray, " rows"] | None:
@@ -193,7 +194,7 @@ def sample_by_class(table: Table, max_rows: int, seed: int) -> tuple[Table, Floa
     drawn = stratified_rows(y, max_rows, np.random.default_rng(seed))
     there, here = (np.bincount(each, minlength=table.n_classes) for each in (y, y[drawn]))
     weight = (there / np.maximum(here, 1))[y[drawn]]
-    return table.take(jnp.asarray(drawn)), weight / weight.mean()
+    return table.take(drawn), weight / weight.mean()
 
 
 def acquisition_frequencies(episodes: Episodes, n_actions: int) -> Float[Array, "steps actions"]:

@@ -15,6 +15,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.arrays import on_device
 from ascertain._core.checks import check_budget
 from ascertain._core.compilation import replicated
 from ascertain._core.prices import PriceList
@@ -88,7 +89,7 @@ def route_structure(
     chosen = np.zeros((len(routes) + 1, dataset.problem.n_actions), bool)  # the last one is empty
     for row, route in enumerate(routes):
         chosen[row, list(route)] = True
-    observed = dataset.problem.observed(jnp.asarray(chosen))
+    observed = dataset.problem.observed(on_device(chosen))
     on_train = score_masks(predictor, train, observed, dataset.metric)
     on_valid = score_masks(predictor, valid, observed[:-1], dataset.metric)
     best = int(np.argsort(on_train[:-1], kind="stable")[-1])
@@ -220,4 +221,4 @@ def _sample(rng: np.random.Generator, table: Table) -> Table:
     """Draw rows from the stream of the reference, if there are too many."""
     if table.x.shape[0] <= MAX_ROWS:
         return table
-    return table.take(jnp.asarray(rng.choice(table.x.shape[0], MAX_ROWS, replace=False)))
+    return table.take(rng.choice(table.x.shape[0], MAX_ROWS, replace=False))

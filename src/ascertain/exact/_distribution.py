@@ -7,6 +7,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ascertain._core.arrays import on_device
 from ascertain.exact._finite import FiniteProblem
 from ascertain.problem import Table
 
@@ -43,9 +44,9 @@ class TrueDistribution(eqx.Module):
 
     def __init__(self, problem: FiniteProblem):
         possible = problem.atoms.probability > 0
-        self.x = jnp.asarray(problem.atoms.x[possible], jnp.float32)
-        self.y = jnp.asarray(problem.atoms.y[possible], jnp.int32)
-        self.log_probability = jnp.asarray(np.log(problem.atoms.probability[possible]), jnp.float32)
+        self.x = on_device(problem.atoms.x[possible], np.float32)
+        self.y = on_device(problem.atoms.y[possible], np.int32)
+        self.log_probability = on_device(np.log(problem.atoms.probability[possible]), np.float32)
         self.n_labels = problem.n_labels
 
     def draw(self, key: PRNGKeyArray, table: Table) -> Float[Array, "instances features"]:

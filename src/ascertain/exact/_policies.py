@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from ascertain._core.arrays import on_device
 from ascertain.acquisition import choose
 from ascertain.errors import InputError
 from ascertain.exact._finite import FiniteProblem
@@ -114,7 +115,7 @@ def state_rows(
 ) -> tuple[Float[Array, "states features"], Bool[Array, "states features"]]:
     """Write every state as a row of a table: its values (0 where not acquired), and what is acquired."""
     acquired = problem.space.values >= 0
-    return jnp.asarray(np.where(acquired, problem.space.values, 0), jnp.float32), jnp.asarray(acquired)
+    return on_device(np.where(acquired, problem.space.values, 0), np.float32), on_device(acquired)
 
 
 def score_states(
@@ -141,7 +142,7 @@ def plan_from_scores(problem: FiniteProblem, scores: ArrayLike, protocol: Protoc
     edge_of = np.full(space.values.shape, -1)  # by state and action; -1 if it is not affordable
     edge_of[space.edge_state, space.edge_action] = np.arange(len(space.edge_state))
     legal = space.values < 0 if protocol.affordability == "blind" else edge_of >= 0
-    action = np.asarray(choose(jnp.asarray(found), jnp.asarray(legal))) - 1
+    action = np.asarray(choose(on_device(found), on_device(legal))) - 1
     edge = np.where(action >= 0, edge_of[np.arange(len(space)), action], -1)
     edge_values = np.zeros(len(space.edge_state))
     edge_values[edge[edge >= 0]] = 1.0
@@ -206,10 +207,10 @@ def plan_policy(plan: Plan) -> PlanPolicy:
     successor[state, first_cell[action] + value] = space.children[edge, value]
     beyond = np.array([[np.inf] + [-np.inf] * len(n_values)], np.float32)
     return PlanPolicy(
-        successor=jnp.asarray(successor),
-        scores=jnp.asarray(np.concatenate([_scores(plan), beyond])),
-        first_cell=jnp.asarray(first_cell, jnp.int32),
-        n_values=jnp.asarray(n_values, jnp.int32),
+        successor=on_device(successor),
+        scores=on_device(np.concatenate([_scores(plan), beyond])),
+        first_cell=on_device(first_cell, np.int32),
+        n_values=on_device(n_values, np.int32),
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import JsonValue, create_model
 
 from ascertain import methods, predictors, restoration
+from ascertain._core.arrays import on_device
 from ascertain._core.checks import check_count
 from ascertain._core.json import Strict, canonical, first_finding
 from ascertain._core.version import __version__
@@ -435,7 +436,7 @@ def _filled(skeleton: _Learned, arrays: dict[str, np.ndarray]) -> _Learned:
         infinite = array.ndim == 0 and name.startswith("policy.") and not np.isnan(array)
         if jnp.issubdtype(array.dtype, jnp.inexact) and not (infinite or np.isfinite(array).all()):
             raise _Mismatch(f"{name} holds NaN or infinite numbers: did its training diverge?")
-        return jnp.array(array)
+        return on_device(array)
 
     filled = [fill(name, leaf) for name, leaf in _leaves(skeleton)]
     learned: _Learned = jax.tree.unflatten(jax.tree.structure(skeleton), filled)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy.optimize import minimize_scalar
 
+from ascertain._core.arrays import on_device
 from ascertain._core.networks import LOWEST
 from ascertain.predictors._masked_mlp import Predictor
 from ascertain.problem import Problem, Table
@@ -72,7 +73,7 @@ def fit_calibration(
     y = np.asarray(table.y)
     counts = np.full(n_rows, 1.0) if weights is None else weights[y] * n_rows / weights[y].sum()
     temperature = fit_temperature(probabilities, np.tile(y, _COPIES), np.tile(counts / _COPIES, _COPIES))
-    return Calibrated(predictor, jnp.asarray(temperature, jnp.float32))
+    return Calibrated(predictor, on_device(temperature, np.float32))
 
 
 def fit_temperature(

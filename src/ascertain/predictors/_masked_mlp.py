@@ -10,6 +10,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ascertain._core.arrays import on_device
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP, dropout_masks
 from ascertain._core.settings import Count, Positive, Share, ShareBelowOne, Sizes
@@ -209,7 +210,7 @@ class SklearnPredictor:
 
     def __call__(self, x: Any, observed: Any) -> Float[Array, "instances classes"]:
         """Class probabilities."""
-        return jnp.asarray(self.ask(np.asarray(x), np.asarray(observed)))
+        return on_device(self.ask(np.asarray(x), np.asarray(observed)))
 
     def ask(
         self, x: Float[np.ndarray, "*batch features"], observed: Bool[np.ndarray, "*batch features"]

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from ascertain._core.arrays import on_device
 from ascertain.acquisition import Episodes
 from ascertain.errors import InputError
 from ascertain.predictors._masked_mlp import Predictor
@@ -40,7 +41,7 @@ def predict_sets(
             probabilities[changed] = _call(predictor, problem, x[changed], observed[changed])
         known = observed
         found.append(probabilities)
-    return jnp.asarray(np.stack(found))
+    return on_device(np.stack(found))
 
 
 def predict_in_jax(
@@ -63,7 +64,7 @@ def _call(
 ) -> Float[np.ndarray, "instances classes"]:
     """Call a predictor that is not written in JAX, and check what it returns."""
     probabilities = np.asarray(
-        predictor(jnp.asarray(np.where(observed, x, 0.0)), jnp.asarray(observed)), np.float32
+        predictor(on_device(np.where(observed, x, 0.0)), on_device(observed)), np.float32
     )
     shape = (len(x), problem.n_classes)
     if probabilities.shape != shape:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ascertain._core.arrays import on_device
 from ascertain._core.compilation import compiler_options, make_room, replicated
 from ascertain.recipe._stages import Inputs, Place, Stage
 
@@ -176,7 +177,7 @@ def program_of(stage: Stage, like: Inputs, width: int) -> Program:
 def run_on_host(stage: Stage, inputs: Inputs) -> Done:
     """Run a stage whose part runs on the host, for one replicate."""
     start = time.perf_counter()
-    result = jax.tree.map(np.asarray, jax.device_get(stage(jax.tree.map(jax.numpy.asarray, inputs))))
+    result = jax.tree.map(np.asarray, jax.device_get(stage(jax.tree.map(on_device, inputs))))
     seconds, device = time.perf_counter() - start, jax.devices()[0].device_kind
     return Done([result], seconds, 0.0, 0, device, usable_cores())
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from ascertain._core.arrays import on_device
 from ascertain.datasets._dataset import Dataset
 from ascertain.errors import InputError
 from ascertain.evaluation._incomplete import evaluate_incomplete
@@ -86,7 +86,7 @@ def _incomplete_scores(cell: Job, materials: Materials, policy: Policy, predicto
         whole rollout.
     """
     dataset, part = materials.datasets[cell.dataset], materials.part(cell.dataset, cell.split)
-    key = jr.fold_in(jr.wrap_key_data(jnp.asarray(cell.key)), _DRAWING)
+    key = jr.fold_in(jr.wrap_key_data(on_device(cell.key)), _DRAWING)
     budgets = [float(budget) for budget in dataset.budgets]
     try:
         found = evaluate_incomplete(

@@ -17,6 +17,7 @@ import jax.random as jr
 from jaxtyping import Array, Float
 
 from ascertain import methods, missingness, predictors, restoration
+from ascertain._core.arrays import on_device
 from ascertain._core.training import Training
 from ascertain.evaluation._followed import Followed, follow
 from ascertain.evaluation._propensity import availability_weights
@@ -171,7 +172,7 @@ class Stage:
         return Masks(*(table.available for table in masked))
 
     def _availability(self, inputs: Inputs) -> Float[Array, "instances actions"]:
-        return jnp.asarray(availability_weights(inputs.problem, inputs.valid), jnp.float32)
+        return on_device(availability_weights(inputs.problem, inputs.valid), jnp.float32)
 
     def _judge(self, inputs: Inputs) -> Judge:
         futures = fit_restorer(inputs.key, JUDGED_BY, inputs.problem, inputs.train, inputs.valid, None)

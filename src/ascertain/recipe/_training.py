@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
 from ascertain import methods, missingness, restoration
+from ascertain._core.arrays import on_device
 from ascertain._core.checks import check_rate
 from ascertain.datasets._dataset import Dataset, Preparation
 from ascertain.errors import InputError
@@ -183,7 +183,7 @@ def train_policy(
         on_stage(job.stage, place, len(ordered))
         results[job.id] = run_once(materials.stage(job), materials.inputs(job, load))
     scores, frequencies = score_cell(cell, materials, results[cell.id], load)
-    inputs, fitted = jax.tree.map(jnp.asarray, (materials.inputs(cell, load), results[cell.id]))
+    inputs, fitted = jax.tree.map(on_device, (materials.inputs(cell, load), results[cell.id]))
     return Trained(
         recipe,
         dataset.problem,

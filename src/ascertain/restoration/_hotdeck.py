@@ -71,7 +71,7 @@ class HotDeck(eqx.Module):
         if len(y) <= most:
             return self
         kept = stratified_rows(y, most, np.random.default_rng(seed))
-        thinned: HotDeck = eqx.tree_at(lambda deck: deck.donors, self, self.donors.take(jnp.asarray(kept)))
+        thinned: HotDeck = eqx.tree_at(lambda deck: deck.donors, self, self.donors.take(kept))
         return thinned
 
     def _readable(self) -> Bool[Array, "donors actions"]:

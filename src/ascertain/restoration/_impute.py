@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from sklearn.base import clone
 
+from ascertain._core.arrays import on_device
 from ascertain.errors import InputError
 from ascertain.problem import Problem, Table
 from ascertain.registry import NoSettings
@@ -93,7 +94,7 @@ class SklearnImputer:
             seed = int(jr.randint(key, (), 0, 2**31 - 1))
             self.imputer.random_state_ = np.random.RandomState(seed)  # scikit-learn draws from this
         filled = self.imputer.transform(_rows(table, self.n_classes))
-        return jnp.asarray(filled[:, : table.x.shape[1]], jnp.float32)
+        return on_device(filled[:, : table.x.shape[1]], np.float32)
 
 
 def fit_sklearn(key: PRNGKeyArray, imputer: Any, table: Table) -> SklearnImputer:

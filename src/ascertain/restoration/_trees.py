@@ -9,13 +9,13 @@ and predictive mean matching draws: one of the few rows with the nearest predict
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy.spatial import KDTree
 from sklearn.ensemble import ExtraTreesRegressor
 
+from ascertain._core.arrays import on_device
 from ascertain._core.settings import Count
 from ascertain.problem import Problem, Table
 from ascertain.restoration._registry import register
@@ -92,7 +92,7 @@ class ChainedTrees:
         for _ in range(self.settings.sweeps):
             for unit in self.units:
                 x = self._redrawn(rng, unit, x, rows)
-        return jnp.asarray(x, jnp.float32)
+        return on_device(x, np.float32)
 
     def label_free(self) -> "ChainedTrees":
         """Fit once more, without the labels."""

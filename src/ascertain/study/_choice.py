@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ascertain._core.arrays import on_device
 from ascertain._core.clusters import clusters_of
 from ascertain.evaluation._auto import AutoChoice, Measured, PairedScore, Treated, choose
 from ascertain.evaluation._followed import followed_values
@@ -78,5 +79,5 @@ def _scores(job: Job, cells: dict[Treated, Job], load: Load) -> dict[Treated, Pa
 
 
 def _paired(restored: Job, load: Load) -> RestorationScore:
-    score: RestorationScore = jax.tree.map(jnp.asarray, load(restored).paired)
+    score: RestorationScore = jax.tree.map(on_device, load(restored).paired)
     return score

@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pandas as pd
@@ -88,7 +87,7 @@ def score(
     draws, futures = _DRAWS_AND_FUTURES[effort]
     if weights is not None:
         counted = np.flatnonzero(weights)
-        table, weights = table.take(jnp.asarray(counted)), weights[counted]
+        table, weights = table.take(counted), weights[counted]
     thresholds = THRESHOLDS if advisor.problem.n_classes == 2 else ()
     even = table if habits is None else habits.evened(advisor.problem, table, seed)
     frame, moved = _score_restricted(advisor, even, budgets, thresholds, weights, seed)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -132,7 +131,7 @@ def score_subgroups(
     for name in sorted(names.unique(), key=lambda each: (each == NOT_RECORDED, _in_order(each))):
         places = np.flatnonzero(names == name)
         estimated = [budget] if len(places) >= LEAST_ROWS else []
-        rows = table.take(jnp.asarray(places))
+        rows = table.take(places)
         given = advisor, rows, [budget], estimated, outcomes
         own = None if weights is None else weights[places]
         found = score(*given, habits=habits, weights=own, effort=effort, seed=seed)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from ascertain._core.arrays import on_device
 from ascertain._core.threads import one_thread
 from ascertain.estimator._weights import repeat_in_proportion
 from ascertain.missingness import Diagnosis
@@ -88,7 +88,7 @@ def diagnose_table(
     usable = table.columns.drop(columns=list(aside))
     x, available = encoding.transform(usable)
     problem = encoding.problem(budget, table.classes)
-    readable = np.asarray(problem.readable(jnp.asarray(available)))
+    readable = np.asarray(problem.readable(on_device(available)))
     # The features of the columns only, and which cells were filled: known columns always count as available.
     owners = [column.name for column in encoding.columns for _ in column.features]
     values = x[:, : len(owners)].astype(np.float64)

@@ -7,10 +7,10 @@ each side of a possible fork: useful in the rows that the predictor was trained 
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from ascertain._core.arrays import on_device
 from ascertain.practice.diagnosis._adaptivity import fork_features, fork_threshold
 from ascertain.practice.diagnosis._route_scores import Outcomes, ScoredRows
 from ascertain.problem import Problem
@@ -56,7 +56,7 @@ def propose_routes(
         there, values = rows.available[:, feature], rows.x[:, feature]
         above = values > fork_threshold(values[there])
         first = rows.reveals[:, feature]
-        payable = np.asarray(problem.total_cost(jnp.asarray(first)) <= problem.limit)
+        payable = np.asarray(problem.total_cost(on_device(first)) <= problem.limit)
         if not payable or scored.of_rarest_class(first[None]) < scored.enough:
             continue
         for side in (above, ~above):
@@ -87,7 +87,7 @@ def _build(
     """Add the action after which the predictor does best, while it is affordable and enough rows have it."""
     acquired, predictions = start, 0
     while True:
-        payable = np.asarray(problem.affordable(jnp.asarray(acquired))) & ~acquired
+        payable = np.asarray(problem.affordable(on_device(acquired))) & ~acquired
         larger = acquired | (np.arange(problem.n_actions) == np.flatnonzero(payable)[:, None])
         larger = larger[scored.of_rarest_class(larger) >= scored.enough]
         if not len(larger):
