@@ -17,7 +17,7 @@ def test_turns_come_in_the_order_of_asking() -> None:
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in "abcde"]
     with turns:
-        for place, thread in enumerate(threads, 2):
+        for place, thread in enumerate(threads, 1):
             thread.start()
             while len(turns._asking) < place:
                 time.sleep(0.001)
@@ -36,7 +36,7 @@ def test_who_asks_again_at_once_has_to_wait_for_others() -> None:
     other = threading.Thread(target=ask)
     with turns:
         other.start()
-        while len(turns._asking) < 2:
+        while not turns._asking:
             time.sleep(0.001)
     with turns:
         order.append("again")
@@ -55,3 +55,22 @@ def test_an_error_ends_a_turn() -> None:
         raise ValueError("failed")
     threading.Thread(target=come, daemon=True).start()
     assert came.wait(10)
+
+
+def test_no_more_have_their_turn_than_may() -> None:
+    turns, here, most = Turns(2), list[int](), list[int]()
+
+    def come(number: int) -> None:
+        with turns:
+            here.append(number)
+            most.append(len(here))
+            time.sleep(0.01)
+            here.remove(number)
+
+    threads = [threading.Thread(target=come, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(most) == 8
+    assert max(most) == 2

@@ -21,29 +21,37 @@ def _libraries() -> ThreadpoolController:
 
 
 class Turns:
-    """A lock that threads get in the order in which they ask for it.
+    """A semaphore that threads get in the order in which they ask for it.
 
-    With the standard library's locks, a thread that releases one and asks again at once mostly gets it, and
-    others may wait for ever.
+    With the standard library's, a thread that releases it and asks again at once mostly gets it, and others
+    may wait for ever.
+
+    Parameters
+    ----------
+    at_once
+        How many threads may have their turn at the same time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 1) -> None:
         self._guard = threading.Lock()
-        self._asking: deque[threading.Lock] = deque()  # the first has its turn
+        self._free = at_once
+        self._asking: deque[threading.Lock] = deque()
 
     def __enter__(self) -> None:
         """Wait for a turn."""
         mine = threading.Lock()
         mine.acquire()
         with self._guard:
-            self._asking.append(mine)
-            if self._asking[0] is mine:
+            if self._free:
+                self._free -= 1
                 return
-        mine.acquire()  # until the one before releases it
+            self._asking.append(mine)
+        mine.acquire()  # until another one passes its turn on
 
     def __exit__(self, *error: object) -> None:
         """Let the next one begin."""
         with self._guard:
-            self._asking.popleft()
             if self._asking:
-                self._asking[0].release()
+                self._asking.popleft().release()
+            else:
+                self._free += 1

@@ -6,11 +6,12 @@ of its inputs. It always runs at its width, so that a replicate's result does no
 
 import os
 import time
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import Bool
 
 from ascertain._core.arrays import on_device
 from ascertain._core.compilation import compiler_options, make_room, replicated
@@ -52,13 +53,13 @@ class Program:
         self._lowered = None
         self.compile_seconds += time.perf_counter() - start
 
-    @property
+    @cached_property
     def temporary_bytes(self) -> int:
         """The device memory that it needs besides its inputs and results."""
         analysis = self._compiled.memory_analysis()
         return int(analysis.temp_size_in_bytes) if analysis else 0
 
-    @property
+    @cached_property
     def total_bytes(self) -> int:
         """The device memory that it needs."""
         analysis = self._compiled.memory_analysis()
@@ -68,15 +69,27 @@ class Program:
         return int(sum(sizes))
 
     def run(self, inputs: list[Inputs]) -> Done:
-        """Run it for some replicates, at most its width; short chunks are padded with the first one."""
-        stacked = stack(inputs + [inputs[0]] * (self.width - len(inputs)))
+        """Run it for some replicates, at most its width."""
+        stacked = self.stacked(inputs)
         start = time.perf_counter()
-        outcome = jax.device_get(jax.block_until_ready(self._compiled(stacked)))
-        seconds = time.perf_counter() - start
-        results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(len(inputs))]
+        outcome = jax.block_until_ready(self.begin(stacked))
+        return self.done(outcome, len(inputs), time.perf_counter() - start)
+
+    def stacked(self, inputs: list[Inputs]) -> Any:
+        """The inputs of some replicates on the device; short chunks are padded with the first one."""
+        return jax.device_put(stack(inputs + [inputs[0]] * (self.width - len(inputs))))
+
+    def begin(self, stacked: Any) -> Any:
+        """Let the device compute when it has finished what it was asked for before; does not wait for it."""
+        return self._compiled(stacked)
+
+    def done(self, outcome: Any, replicates: int, seconds: float) -> Done:
+        """What came out, on the host."""
+        outcome = jax.device_get(outcome)
+        results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(replicates)]
         device = jax.devices()[0].device_kind
         about = (self.compile_seconds, self.temporary_bytes, device, usable_cores())
-        return Done(results, seconds, *about, len(inputs))
+        return Done(results, seconds, *about, replicates)
 
 
 class TrainingProgram(Program):
@@ -120,6 +133,8 @@ class Places:
         self._shares = [0.0] * program.width  # of the seconds, divided by the number of replicates
         self._inputs: list[Inputs] = []
         self._stacked: Any = None
+        self._stopped: Any = None  # whether each has, and its model, after the rounds that were begun last
+        self._models: Any = None
         self._fresh = np.zeros(program.width, bool)
         self._came = 0
 
@@ -146,18 +161,34 @@ class Places:
         self._stacked = jax.device_put(stack(self._inputs))
 
     def advance(self) -> dict[int, Done]:
-        """Train for some rounds; what has stopped leaves, by its number in the order of coming."""
-        start, taken = time.perf_counter(), np.array([number is not None for number in self._numbers])
-        place = Place(taken, self._fresh)
-        self._state, stopped, models = self._advance(self._stacked, self._state, place)
-        leaving = np.flatnonzero(taken & np.asarray(stopped))
-        models = jax.device_get(models) if len(leaving) else None
-        seconds, share = time.perf_counter() - start, 1 / self.taken
+        """Train for some rounds; what has stopped leaves."""
+        start = time.perf_counter()
+        jax.block_until_ready(self.begin())
+        return self.leave(time.perf_counter() - start)
+
+    def begin(self) -> Any:
+        """Let the device train for some rounds; does not wait until what is returned is there."""
+        place = Place(self._taken(), self._fresh)
+        self._state, self._stopped, self._models = self._advance(self._stacked, self._state, place)
+        return self._stopped
+
+    def leave(self, seconds: float) -> dict[int, Done]:
+        """What has stopped in the rounds begun last, by its number in the order of coming; leaves its place.
+
+        `seconds` is how long these rounds took.
+        """
+        taken, share = self._taken(), 1 / self.taken
         for each in np.flatnonzero(taken):
             self._seconds[each] += seconds
             self._shares[each] += seconds * share
         self._fresh = np.zeros_like(self._fresh)
+        leaving = np.flatnonzero(taken & np.asarray(self._stopped))
+        models = jax.device_get(self._models) if len(leaving) else None
+        self._models = None
         return dict(self._leave(int(each), models) for each in leaving)
+
+    def _taken(self) -> Bool[np.ndarray, " places"]:
+        return np.array([number is not None for number in self._numbers])
 
     def _leave(self, place: int, models: Any) -> tuple[int, Done]:
         number, program = self._numbers[place], self._program

@@ -18,6 +18,7 @@ from ascertain.restoration._registry import Restoring
 _STAGES = (  # in the order of a study
     *("predictor", "mask", "availability", "judge", "share", "restore", "pretrain", "fit", "auto", "routes"),
 )
+LAST_AWAITED = _STAGES.index("share")  # the last stage that others than policies wait for
 _COSTS = {
     "gpu": {
         "predictor": Cost(2.0, 0.02, 8),

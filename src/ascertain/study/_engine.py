@@ -18,7 +18,7 @@ from ascertain.recipe._stages import Inputs
 from ascertain.study._derived import derive
 from ascertain.study._file import Study, study_text, write_study
 from ascertain.study._grid import Grid
-from ascertain.study._groups import Chunk, Group, group_jobs
+from ascertain.study._groups import Chunk, Group, group_jobs, tracing_order
 from ascertain.study._records import (
     TABLES,
     assemble,
@@ -152,7 +152,7 @@ class _Run:
     def compute_until(self, deadline: float) -> None:
         """Compute all that can be computed; begin no job after the deadline of `time.perf_counter`."""
         self._deadline = deadline
-        for group in self._groups:
+        for group in tracing_order(self._groups):
             self._prepare(group)
         if not self._groups:
             self._take_up_the_rest()
@@ -225,7 +225,7 @@ class _Run:
         """Go on with datasets that were not to be begun with, as far as other runs have not finished them."""
         self._accept_from_other_runs(self._later)
         rest, self._later = [group for group in self._later if group.waiting], []
-        for group in rest:
+        for group in tracing_order(rest):
             self._prepare(group)
         self._groups += rest
 

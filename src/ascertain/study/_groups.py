@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import Materials
-from ascertain.study._costs import chunk_seconds, stage_rank, work_of
+from ascertain.study._costs import LAST_AWAITED, chunk_seconds, cost_of, stage_rank, work_of
 from ascertain.study._runners import WIDTHS, Runner
 
 _MOST_PLACES = WIDTHS["gpu"]
@@ -61,6 +61,21 @@ def group_jobs(jobs: list[Job], materials: Materials, runner: Runner) -> list[Gr
         return stage_rank(job), -chunk_seconds(job, materials, group.width)
 
     return sorted(found.values(), key=rank)
+
+
+def tracing_order(groups: list[Group]) -> list[Group]:
+    """Order groups as their programs are to be traced: as they are to be computed, but for the first ones.
+
+    Of what all policies wait for, the program that takes longest to compile comes first: others are traced
+    and compiled meanwhile.
+    """
+
+    def rank(group: Group) -> tuple[bool, float]:
+        job = group.waiting[0]
+        awaited = stage_rank(job) <= LAST_AWAITED
+        return not awaited, -cost_of(job).compiling if awaited else 0.0
+
+    return sorted(groups, key=rank)
 
 
 def width_of(job: Job, materials: Materials, width: int) -> int:

@@ -4,14 +4,17 @@ A runner compiles programs ahead of their use and computes chunks of jobs; the e
 the results. `ascertain.study._cluster` has a runner for other machines.
 """
 
+import math
 import os
 import platform
+import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -118,8 +121,15 @@ class LocalRunner(Runner):
         self.host = platform.node()
         # Python traces one program after the other, in the order in which they are needed.
         self._tracer = ThreadPoolExecutor(1)
-        self._compilers = ThreadPoolExecutor(threads or min(os.cpu_count() or 1, 16))
-        self._device = Turns()
+        on_gpu = jax.default_backend() == "gpu"
+        self._compilers = ThreadPoolExecutor(
+            threads or min(os.cpu_count() or 1, 16), initializer=_give_way if on_gpu else None
+        )
+        # A GPU computes in the order in which it is asked. It is asked for the next chunk before the last one
+        # is there, as Python's threads hold each other up. Processor cores would compute both at once.
+        self._device = Turns(2 if on_gpu else 1)
+        self._memory, self._in_use = threading.Condition(), 0  # bytes of programs
+        self._noting, self._ended = threading.Lock(), 0.0
         self.turns: list[Turn] = []
         self._programs: dict[Hashable, Future[Program]] = {}
 
@@ -145,8 +155,10 @@ class LocalRunner(Runner):
     def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
         """Compute a chunk when the device is free."""
         program = self._programs[name].result()
-        with self._turn(program):
-            return run_program(program, inputs)
+        with enough_memory(program):
+            stacked = program.stacked(inputs)
+            outcome, seconds = self._compute(program, lambda: program.begin(stacked))
+        return program.done(outcome, len(inputs), seconds)
 
     def trains(self, stage: Stage) -> bool:
         """Whether a stage is a training that can be interrupted."""
@@ -160,9 +172,8 @@ class LocalRunner(Runner):
             places = program.places()
             places.fill(inputs)
             while places.taken:
-                with self._turn(program):
-                    found = places.advance()
-                for number, done in found.items():
+                _, seconds = self._compute(program, places.begin)
+                for number, done in places.leave(seconds).items():
                     keep(number, done)
                 places.fill(more(places.free))
 
@@ -171,16 +182,30 @@ class LocalRunner(Runner):
         self._tracer.shutdown(wait=False, cancel_futures=True)
         self._compilers.shutdown(wait=False, cancel_futures=True)
 
+    def _compute(self, program: Program, begin: Callable[[], Any]) -> tuple[Any, float]:
+        """Let the device compute, and wait for it; also returns the seconds in which it did nothing else."""
+        with self._device, self._room_for(program):
+            asked = time.perf_counter()
+            outcome = jax.block_until_ready(begin())
+            with self._noting:
+                start, end = max(asked, self._ended), time.perf_counter()
+                self._ended = end
+                self.turns.append(Turn(start, end, f"{program.stage.name} {program.stage.part}".strip()))
+        return outcome, end - start
+
     @contextmanager
-    def _turn(self, program: Program) -> Iterator[None]:
-        """Wait until the device is free, and note how long it was busy then."""
-        with self._device:
-            start = time.perf_counter()
-            try:
-                yield
-            finally:
-                work = f"{program.stage.name} {program.stage.part}".strip()
-                self.turns.append(Turn(start, time.perf_counter(), work))
+    def _room_for(self, program: Program) -> Iterator[None]:
+        """Wait until the device has memory for a program beside the one that it computes."""
+        needed, usable = program.total_bytes, _USABLE_MEMORY * device_memory()
+        with self._memory:
+            self._memory.wait_for(lambda: not self._in_use or self._in_use + needed <= usable)
+            self._in_use += needed
+        try:
+            yield
+        finally:
+            with self._memory:
+                self._in_use -= needed
+                self._memory.notify()
 
     def _build(self, ready: Future[Program], stage: Stage, like: Callable[[], Inputs], width: int) -> None:
         """Trace a program and pass it to the compilers; errors are raised when it is run."""
@@ -201,6 +226,12 @@ class LocalRunner(Runner):
             ready.set_exception(error)
 
 
+def _give_way() -> None:
+    """Let threads that feed a GPU go before this one, which compiles; only Linux orders threads."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
 def _wait_for_room() -> None:
     """Wait until programs were released, where the process has not much room for more; but not for good."""
     for _ in range(_LONGEST_WAIT):
@@ -215,6 +246,11 @@ def default_width() -> int:
     return WIDTHS.get(jax.default_backend(), WIDTHS["cpu"])
 
 
+def device_memory() -> float:
+    """The bytes of the device's memory; infinity where it does not say, as processor cores do not."""
+    return float((jax.devices()[0].memory_stats() or {}).get("bytes_limit", math.inf))
+
+
 def run_program(program: Program, inputs: list[Inputs]) -> Done:
     """Run a program; raises `OutOfMemoryError` if memory does not suffice."""
     with enough_memory(program):
@@ -224,9 +260,9 @@ def run_program(program: Program, inputs: list[Inputs]) -> Done:
 @contextmanager
 def enough_memory(program: Program) -> Iterator[None]:
     """Raise an `OutOfMemoryError` if memory does not suffice for a program, before or while it is run."""
-    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    memory = device_memory()
     # Of the total memory, not of what is free now: the width should not depend on the moment.
-    if memory is not None and program.width > 1 and program.total_bytes > _USABLE_MEMORY * memory:
+    if program.width > 1 and program.total_bytes > _USABLE_MEMORY * memory:
         raise OutOfMemoryError(f"{program.total_bytes / 2**30:.1f} GiB of {memory / 2**30:.1f} GiB")
     try:
         yield
