@@ -1,6 +1,6 @@
 """What actions cost, in double precision and outside of compiled programs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,20 +70,25 @@ class PriceList:
 
     def route(self, order: Iterable[int], budget: float) -> list[int]:
         """Take actions in an order, each if it still fits the budget."""
+        return next(self.routes([order], budget))
+
+    def routes(self, orders: Iterable[Iterable[int]], budget: float) -> Iterator[list[int]]:
+        """Take actions in each of several orders."""
         limit, (costs, setups) = spending_limit(budget), self._lists
         full = limit - min(costs)  # beyond this, nothing can be added
-        spent, taken, paid = 0.0, [], set[int]()
-        for action in order:
-            price, due = costs[action], setups[action] - paid
-            if due:
-                price += sum(self.setup_costs[setup] for setup in due)
-            if spent + price <= limit:
-                spent += price
-                paid |= due
-                taken.append(action)
-                if spent > full:
-                    break
-        return taken
+        for order in orders:
+            spent, taken, paid = 0.0, [], set[int]()
+            for action in order:
+                price, due = costs[action], setups[action] - paid
+                if due:
+                    price += sum(self.setup_costs[setup] for setup in due)
+                if spent + price <= limit:
+                    spent += price
+                    paid |= due
+                    taken.append(action)
+                    if spent > full:
+                        break
+            yield taken
 
     def most(self, budget: float) -> int:
         """How many actions a budget can pay for at most.

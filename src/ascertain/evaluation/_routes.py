@@ -168,11 +168,13 @@ def sample_routes(
     Stops after 20 attempts for each route that is wanted, since small problems have fewer.
     """
     n_actions = len(prices.first)
+    attempts = range(max(100, _ATTEMPTS_PER_ROUTE * wanted))
+    orders = (rng.permutation(n_actions).tolist() for _ in attempts)
     routes: set[tuple[int, ...]] = set()
-    for _ in range(max(100, _ATTEMPTS_PER_ROUTE * wanted)):
+    for route in prices.routes(orders, budget):
+        routes.add(tuple(sorted(route)))
         if len(routes) == wanted:
             break
-        routes.add(tuple(sorted(prices.route(rng.permutation(n_actions).tolist(), budget))))
     return sorted(routes)
 
 
