@@ -111,7 +111,7 @@ def _shared(make: Callable[[], Any]) -> Callable[[], Any]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _share_contexts() -> Iterator[None]:
-    """JAX translates each program in a context of its own; to make one takes a fifth of a small program."""
+    """Before 0.12, JAX makes a context to translate each program in, which takes a fifth of a small one's time."""
     with pytest.MonkeyPatch.context() as patch:
         if hasattr(mlir, "make_ir_context"):  # private to JAX; without it, tests take longer
             patch.setattr(mlir, "make_ir_context", _shared(mlir.make_ir_context))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float
 
 from ascertain import methods, missingness, predictors, restoration
@@ -172,7 +173,7 @@ class Stage:
         return Masks(*(table.available for table in masked))
 
     def _availability(self, inputs: Inputs) -> Float[Array, "instances actions"]:
-        return on_device(availability_weights(inputs.problem, inputs.valid), jnp.float32)
+        return on_device(availability_weights(inputs.problem, inputs.valid), np.float32)
 
     def _judge(self, inputs: Inputs) -> Judge:
         futures = fit_restorer(inputs.key, JUDGED_BY, inputs.problem, inputs.train, inputs.valid, None)
