@@ -111,7 +111,7 @@ def _shared(make: Callable[[], Any]) -> Callable[[], Any]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _share_contexts() -> Iterator[None]:
-    """Before 0.12, JAX makes a context to translate each program in, which takes a fifth of a small one's time."""
+    """Before 0.12, JAX makes a context for each program that it translates: a fifth of a small one's time."""
     with pytest.MonkeyPatch.context() as patch:
         if hasattr(mlir, "make_ir_context"):  # private to JAX; without it, tests take longer
             patch.setattr(mlir, "make_ir_context", _shared(mlir.make_ir_context))
