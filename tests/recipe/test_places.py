@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ascertain._core.training import Batch, Schedule, Training
 from ascertain.problem import Problem, Table
 from ascertain.recipe import _programs as programs
-from ascertain.recipe._programs import Program, TrainingProgram, program_of, shapes_of
+from ascertain.recipe._programs import Begun, Program, Trainee, TrainingProgram, program_of, shapes_of
 from ascertain.recipe._stages import ROUNDS, Inputs, Stage
 from ascertain.registry import NoSettings, SharedModel
 
@@ -95,7 +95,7 @@ def test_models_are_the_same_bit_by_bit_whoever_was_beside_them(both: Any, repli
         while waiting or places.taken:
             joining, waiting = waiting[: places.free], waiting[places.free :]
             coming += joining
-            places.fill([replicates[each] for each in joining])
+            places.fill([Trainee(replicates[each]) for each in joining])
             found |= {coming[number]: done for number, done in places.advance().items()}
         for each, expected in enumerate(alone):
             np.testing.assert_array_equal(found[each].results[0], expected)
@@ -108,7 +108,7 @@ def test_a_place_is_free_when_its_model_has_stopped(both: Any, replicates: list[
     rounds = []
     for each in replicates:
         places = training.places()
-        places.fill([each])
+        places.fill([Trainee(each)])
         calls = 1
         while not places.advance():
             calls += 1
@@ -117,12 +117,44 @@ def test_a_place_is_free_when_its_model_has_stopped(both: Any, replicates: list[
     waiting, places, calls = list(replicates), training.places(), 0
     while waiting or places.taken:
         joining, waiting = waiting[: places.free], waiting[places.free :]
-        places.fill(joining)
+        places.fill([Trainee(each) for each in joining])
         places.advance()
         calls += 1
     # Graham's bound of scheduling without idle places; each call is so many rounds.
     assert calls <= sum(rounds) / WIDTH + (1 - 1 / WIDTH) * max(rounds)
     assert max(rounds) * ROUNDS <= SCHEDULE.max_rounds + ROUNDS
+
+
+def test_models_that_are_interrupted_at_every_turn_are_the_same(both: Any, replicates: list[Inputs]) -> None:
+    """In other places each time, beside others, and with states that came from the host."""
+    plain, training = both
+    waiting, found, longest = list(enumerate(map(Trainee, replicates))), dict[int, Any](), 0
+    while waiting:
+        coming, waiting = waiting[-WIDTH:], waiting[:-WIDTH]
+        places = training.places()
+        places.fill([trainee for _, trainee in coming])
+        for number, done in places.advance().items():
+            found[coming[number][0]] = done
+        for number, done in places.interrupt().items():
+            which, trainee = coming[number]
+            longest = max(longest, 1 + (trainee.begun is not None))
+            begun = Begun(done.results[0], done.seconds, done.jobs)
+            waiting.insert(0, (which, trainee._replace(begun=begun)))
+        assert places.taken == 0
+    assert longest == 2
+    for each, inputs in enumerate(replicates):
+        np.testing.assert_array_equal(found[each].results[0], plain.run([inputs]).results[0])
+        assert 1 <= found[each].jobs <= WIDTH
+
+
+def test_a_state_of_another_training_is_not_taken_up(both: Any, replicates: list[Inputs]) -> None:
+    """Such as of a model with other sizes."""
+    plain, training = both
+    places, found = training.places(), dict[int, Any]()
+    places.fill([Trainee(replicates[0], Begun([np.ones(5, np.float32)], 1.0, 1.0))])
+    while places.taken:
+        found |= places.advance()
+    np.testing.assert_array_equal(found[0].results[0], plain.run(replicates[:1]).results[0])
 
 
 def test_run_trains_a_chunk_to_its_end(both: Any, replicates: list[Inputs]) -> None:

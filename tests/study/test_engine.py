@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from ascertain.analysis import read_results
 from ascertain.errors import InputError, StoreError
 from ascertain.recipe import _programs as programs
 from ascertain.recipe._jobs import Job
-from ascertain.recipe._programs import Done
+from ascertain.recipe._programs import Done, Trainee
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.restoration import fit_hotdeck, score_restorer
 from ascertain.study import run_study
 from ascertain.study._grid import Grid
-from ascertain.study._runners import LocalRunner, OutOfMemoryError
+from ascertain.study._runners import Keep, LocalRunner, More, OutOfMemoryError, run_program
 from ascertain.study._status import status_of
 from ascertain.study._store import Store
 from tests.study.studies import tiny
@@ -290,17 +291,34 @@ def test_partial_vaes_are_the_same_whether_they_wait_for_the_slowest_or_not(tmp_
         def trains(self, stage: Stage) -> bool:
             return False
 
+        def run(self, name: Hashable, inputs: list[Inputs]) -> Done:
+            return run_program(self._programs[name].result(), inputs)
+
+    class Interrupting(LocalRunner):
+        """Interrupts every training after its first rounds, again and again."""
+
+        def train(self, name: Hashable, trainees: list[Trainee], more: More, keep: Keep) -> None:
+            interrupted.extend(each for each in trainees if each.begun is not None)
+            super().train(name, trainees, lambda free: None, keep)
+
+    interrupted: list[Trainee] = []
     schedule = {"batches_per_round": 2, "max_rounds": 80, "track_from": 4, "stop_from": 8, "patience": 20}
     settings = {"predictor": {"epochs": 1}, "odin": {"batches": 5}, "pvae": {"schedule": schedule}}
     study = tiny(datasets=("cube",), methods=("odin:s",), restorers=("pvae",), settings=settings)
-    for name, runner in (("waiting", Waiting(width=2)), ("leaving", LocalRunner(width=2))):
+    runners = {
+        "waiting": Waiting(width=2),
+        "leaving": LocalRunner(width=2),
+        "interrupted": Interrupting(width=2),
+    }
+    for name, runner in runners.items():
         assert run_study(study, tmp_path / name, runner=runner).failed == 0
-    one, other = (sorted((tmp_path / name / "artefacts").glob("vae_*")) for name in ("waiting", "leaving"))
-    assert [path.name for path in one] == [path.name for path in other]
+    assert interrupted
+    one, *others = (sorted((tmp_path / name / "artefacts").glob("vae_*")) for name in runners)
     assert len(one) == 2 * 3
-    for left, right in zip(one, other, strict=True):
-        arrays, others = load_file(left), load_file(right)
-        assert arrays.keys() == others.keys()
-        assert all(np.array_equal(arrays[key], others[key]) for key in arrays)
-    results = [(tmp_path / name / "results.parquet").read_bytes() for name in ("waiting", "leaving")]
-    assert results[0] == results[1]
+    for other in others:
+        assert [path.name for path in one] == [path.name for path in other]
+        for left, right in zip(one, other, strict=True):
+            arrays, theirs = load_file(left), load_file(right)
+            assert arrays.keys() == theirs.keys()
+            assert all(np.array_equal(arrays[key], theirs[key]) for key in arrays)
+    assert len({(tmp_path / name / "results.parquet").read_bytes() for name in runners}) == 1

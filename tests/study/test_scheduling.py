@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ascertain.errors import StoreError
-from ascertain.recipe._programs import Done, result_like
+from ascertain.recipe._programs import Done, Trainee, result_like
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study import _engine as engine
 from ascertain.study import run_study
@@ -77,29 +77,37 @@ class Trainer(Idle):
     def __init__(self, width: int):
         super().__init__(width)
         self.trained: list[list[int]] = []  # for each chunk, how many places were taken in each round
+        self.gone_on: list[float] = []  # states of those that had been interrupted
 
     def trains(self, stage: Stage) -> bool:
         return stage.name == "share"
 
-    def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+    def train(self, name: Hashable, trainees: list[Trainee], more: More, keep: Keep) -> None:
         stage, like = self._stages[name]
-        left, taken = {number: self._rounds(each) for number, each in enumerate(inputs)}, list[int]()
+        left, taken, came = dict[int, int](), list[int](), 0
         self.trained.append(taken)
-        came = len(inputs)
         model = jax.tree.map(
             lambda leaf: np.ones(leaf.shape, leaf.dtype), result_like(stage, like(), self.width)
         )
-        while left:
+        coming: list[Trainee] | None = trainees
+        while coming or left:
+            for each in coming or []:
+                left[came] = self._rounds(each.inputs)
+                self.gone_on += [] if each.begun is None else [float(leaf) for leaf in each.begun.state]
+                came += 1
             taken.append(len(left))
             time.sleep(0.3)  # longer than the engine takes to begin what the next models need
             for number in list(left):
                 left[number] -= 1
                 if left[number] == 0:
                     del left[number]
-                    keep(number, Done([model], 1.0, 2.0, 3, self.device, jobs=len(taken)))
-            for each in more(self.width - len(left)):
-                left[came] = self._rounds(each)
-                came += 1
+                    keep(number, Done([model], 1.0, 2.0, 3, self.device, jobs=len(taken)), True)
+            coming = more(self.width - len(left))
+            if coming is None:
+                for number in left:
+                    state = [np.array(number, np.float32)]
+                    keep(number, Done([state], 1.0, 2.0, 3, self.device, jobs=1.5), False)
+                return
 
     def _rounds(self, inputs: Inputs) -> int:
         return 2 + int(inputs.key[0]) % 5
@@ -124,22 +132,44 @@ def test_models_that_have_stopped_leave_their_place_to_others(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_no_model_begins_to_train_after_the_time_of_a_run(
+def test_models_in_training_when_a_run_has_no_more_time_are_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
 
     class Late(Trainer):
-        def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+        def train(self, name: Hashable, trainees: list[Trainee], more: More, keep: Keep) -> None:
             nonlocal now
             now = 2.0
-            super().train(name, inputs, more, keep)
+            super().train(name, trainees, more, keep)
 
     clock = SimpleNamespace(perf_counter=lambda: now, monotonic=time.monotonic, sleep=time.sleep)
     monkeypatch.setattr(engine, "time", clock)
-    run_study(EVERYTHING, tmp_path, runner=Late(2), stop_after=1.0)
-    assert len(list((tmp_path / "artefacts").glob("vae_*"))) == 2
-    assert run_study(EVERYTHING, tmp_path, runner=Trainer(2)).finished == 4 * 2 * (1 + 2 + 4)
+    summary = run_study(EVERYTHING, tmp_path, runner=Late(2), stop_after=1.0)
+    assert (summary.finished, summary.failed) == (0, 0)
+    assert not list((tmp_path / "artefacts").glob("vae_*"))
+    states = tmp_path / "unfinished"
+    assert len(list(states.glob("vae_*"))) == 2
+    damaged = sorted(states.iterdir())[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    runner = Trainer(2)
+    assert run_study(EVERYTHING, tmp_path, runner=runner).finished == 4 * 2 * (1 + 2 + 4)
+    assert len(runner.gone_on) == 1  # the damaged one begins anew
+    assert not list(states.iterdir())
+
+
+@pytest.mark.slow
+def test_a_training_of_another_width_begins_anew(tmp_path: Path) -> None:
+    class Interrupted(Trainer):
+        def train(self, name: Hashable, trainees: list[Trainee], more: More, keep: Keep) -> None:
+            super().train(name, trainees, lambda free: None, keep)
+
+    run_study(EVERYTHING, tmp_path, runner=Interrupted(2), stop_after=2.0)
+    states = sorted((tmp_path / "unfinished").iterdir())
+    assert states
+    runner = Trainer(4)
+    run_study(EVERYTHING, tmp_path, runner=runner, mix=True)
+    assert runner.gone_on == []
 
 
 def _cells(stage: Stage) -> bool:

@@ -115,7 +115,10 @@ def study_run(
     ] = False,
     stop_after: Annotated[
         float | None,
-        typer.Option(help="Minutes after which nothing is begun; what runs then is still finished and kept."),
+        typer.Option(
+            help="Minutes after which nothing is begun. What runs then is still finished; long trainings are "
+            "interrupted, and the next run goes on with them."
+        ),
     ] = None,
     processes: Annotated[
         int,

@@ -30,6 +30,21 @@ class Done(NamedTuple):
     jobs: float = 1  # that shared its seconds, on average
 
 
+class Begun(NamedTuple):
+    """A training that was interrupted."""
+
+    state: list[np.ndarray]  # its leaves
+    seconds: float
+    jobs: float  # that shared them, on average
+
+
+class Trainee(NamedTuple):
+    """A model to train, from the start or from where it was interrupted."""
+
+    inputs: Inputs
+    begun: Begun | None = None
+
+
 class Program:
     """A stage at a width and for shapes of inputs; call `lower` and `compile` before `run`."""
 
@@ -111,7 +126,7 @@ class TrainingProgram(Program):
     def run(self, inputs: list[Inputs]) -> Done:
         """Train some replicates, at most its width, until all have stopped."""
         places, found = self.places(), dict[int, Done]()
-        places.fill(inputs)
+        places.fill([Trainee(each) for each in inputs])
         while places.taken:
             found.update(places.advance())
         results = [found[number].results[0] for number in range(len(inputs))]
@@ -148,17 +163,33 @@ class Places:
         """How many more could be."""
         return self._program.width - self.taken
 
-    def fill(self, inputs: list[Inputs]) -> None:
-        """Begin to train some more replicates, at most as many as there are free places."""
-        if not inputs:
+    def fill(self, trainees: list[Trainee]) -> None:
+        """Train some more replicates, at most as many as there are free places."""
+        if not trainees:
             return
-        self._inputs = self._inputs or [inputs[0]] * self._program.width
+        self._inputs = self._inputs or [trainees[0].inputs] * self._program.width
         places = [place for place, number in enumerate(self._numbers) if number is None]
-        for place, each in zip(places[: len(inputs)], inputs, strict=True):
-            self._inputs[place], self._numbers[place], self._fresh[place] = each, self._came, True
+        for place, (inputs, begun) in zip(places[: len(trainees)], trainees, strict=True):
+            self._inputs[place], self._numbers[place], self._fresh[place] = inputs, self._came, True
             self._seconds[place] = self._shares[place] = 0.0
             self._came += 1
+            if begun is not None and self._fits(begun):
+                self._go_on(place, begun)
         self._stacked = jax.device_put(stack(self._inputs))
+
+    def _fits(self, begun: Begun) -> bool:
+        """Whether a state is one of this training, which may have been changed since."""
+        own = [(leaf.shape[1:], leaf.dtype) for leaf in jax.tree.leaves(self._state)]
+        return own == [(leaf.shape, leaf.dtype) for leaf in begun.state]
+
+    def _go_on(self, place: int, begun: Begun) -> None:
+        """Let the replicate in a place go on where it was interrupted."""
+        leaves, structure = jax.tree.flatten(self._state)
+        leaves = [np.array(leaf) for leaf in leaves]
+        for leaf, own in zip(leaves, begun.state, strict=True):
+            leaf[place] = own
+        self._state, self._fresh[place] = jax.tree.unflatten(structure, leaves), False
+        self._seconds[place], self._shares[place] = begun.seconds, begun.seconds / begun.jobs
 
     def advance(self) -> dict[int, Done]:
         """Train for some rounds; what has stopped leaves."""
@@ -187,17 +218,22 @@ class Places:
         self._models = None
         return dict(self._leave(int(each), models) for each in leaving)
 
+    def interrupt(self) -> dict[int, Done]:
+        """The leaves of the states of all replicates in training, by number; they leave their places."""
+        leaves = jax.device_get(jax.tree.leaves(self._state))
+        return dict(self._leave(int(each), leaves) for each in np.flatnonzero(self._taken()))
+
     def _taken(self) -> Bool[np.ndarray, " places"]:
         return np.array([number is not None for number in self._numbers])
 
-    def _leave(self, place: int, models: Any) -> tuple[int, Done]:
+    def _leave(self, place: int, results: Any) -> tuple[int, Done]:
         number, program = self._numbers[place], self._program
         assert number is not None
         self._numbers[place] = None
-        model = jax.tree.map(lambda leaf: leaf[place], models)
+        result = jax.tree.map(lambda leaf: np.asarray(leaf[place]), results)
         seconds, jobs = self._seconds[place], round(self._seconds[place] / self._shares[place], 3)
         about = (program.compile_seconds, program.temporary_bytes, jax.devices()[0].device_kind)
-        return number, Done([model], seconds, *about, usable_cores(), jobs)
+        return number, Done([result], seconds, *about, usable_cores(), jobs)
 
 
 def program_of(stage: Stage, like: Inputs, width: int) -> Program:

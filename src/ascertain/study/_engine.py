@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 from ascertain.errors import AscertainError
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import DERIVED
-from ascertain.recipe._programs import Done, run_on_host
-from ascertain.recipe._stages import Inputs
+from ascertain.recipe._programs import Done, Trainee, run_on_host
 from ascertain.study._derived import derive
-from ascertain.study._file import Study, study_text, write_study
+from ascertain.study._file import Study
 from ascertain.study._grid import Grid
 from ascertain.study._groups import Chunk, Group, group_jobs, tracing_order
 from ascertain.study._records import (
-    TABLES,
     assemble,
     cell_record,
     check_provenance,
     details_of,
+    write_study_file,
 )
 from ascertain.study._runners import LocalRunner, OutOfMemoryError, Runner
 from ascertain.study._store import Store
 from ascertain.study._timeline import Timeline
+from ascertain.study._unfinished import save_interrupted, trainee_of
 
 _POLL_SECONDS = 0.2  # for programs that finish compiling, and for results of other runs
 _ASSEMBLE_SECONDS = 120.0  # between tables of what is done so far
@@ -83,7 +83,8 @@ def run_study(
         Whether to add to results that were computed at another width, on another kind of device or number of
         processor cores, or by other versions.
     stop_after
-        Seconds after which no chunk is begun; those begun before are finished and saved.
+        Seconds after which no chunk is begun. Those begun before are finished and saved; long trainings
+        (Partial VAEs) are interrupted, and the next run goes on with them.
     first
         Datasets to begin with. Programs of the others are compiled once nothing is left to do for these, so
         that several processes which begin with different datasets do not all compile everything.
@@ -104,7 +105,7 @@ def run_study(
     try:
         run = _Run(grid, store, runner, mix, first, on_progress, on_warning)
         deadline = math.inf if stop_after is None else start + stop_after
-        _write_study_file(study, folder)
+        write_study_file(study, folder)
         try:
             run.compute_until(deadline)
         finally:
@@ -307,27 +308,39 @@ class _Run:
         if chunk.jobs[0].stage in DERIVED:
             derive(chunk.jobs[0], self.grid, self.store, self.runner, self._load)
             return
-        inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
         name = (chunk.group.name, chunk.width)
+        if chunk.group.trains:
+            trainees = [self._trainee(chunk, job) for job in chunk.jobs]
+            self.runner.train(name, trainees, partial(self._join, chunk), partial(self._leave, chunk))
+            return
+        inputs = [self.materials.inputs(job, self._load) for job in chunk.jobs]
         if chunk.group.on_host:
             self._save(chunk.jobs, run_on_host(self.materials.stage(chunk.jobs[0]), inputs[0]), 1)
-        elif chunk.group.trains:
-            self.runner.train(name, inputs, partial(self._join, chunk), partial(self._leave, chunk))
         else:
             self._save(chunk.jobs, self.runner.run(name, inputs), chunk.width)
 
-    def _join(self, chunk: Chunk, free: int) -> list[Inputs]:
-        """Let jobs that are ready join a chunk in training; runs in its thread."""
+    def _trainee(self, chunk: Chunk, job: Job) -> Trainee:
+        inputs = self.materials.inputs(job, self._load)
+        return trainee_of(self.store, job, inputs, self.runner, chunk.width)
+
+    def _join(self, chunk: Chunk, free: int) -> list[Trainee] | None:
+        """Let jobs that are ready join a chunk in training, while there is time; runs in its thread."""
         with self._lock:
-            in_time = time.perf_counter() < self._deadline
-            jobs = self._reserve(chunk.group, self._inputs_ready(chunk.group), free) if in_time else []
+            if time.perf_counter() >= self._deadline:
+                return None
+            jobs = self._reserve(chunk.group, self._inputs_ready(chunk.group), free)
             chunk.jobs.extend(jobs)
             chunk.group.free = free - len(jobs)
-        return [self.materials.inputs(job, self._load) for job in jobs]
+        return [self._trainee(chunk, job) for job in jobs]
 
-    def _leave(self, chunk: Chunk, number: int, done: Done) -> None:
-        """Save the result of a job whose training has stopped; runs in its chunk's thread."""
+    def _leave(self, chunk: Chunk, number: int, done: Done, has_stopped: bool) -> None:
+        """Save the result of a job whose training has stopped, or its state; runs in its chunk's thread."""
         job = chunk.jobs[number]
+        if not has_stopped:
+            save_interrupted(self.store, job, done, self.runner, chunk.width)
+            with self._lock:
+                self._give_back(chunk.group, [job])
+            return
         self._save([job], done, chunk.width)
         with self._lock:
             self._done(chunk.group, job)
@@ -338,7 +351,7 @@ class _Run:
         group.running -= {job.id for job in chunk.jobs}
         group.free = 0
         if error is None:
-            for job in chunk.jobs:
+            for job in [] if group.trains else chunk.jobs:  # those trained have been dealt with one by one
                 self._done(group, job)
         elif isinstance(error, OutOfMemoryError) and chunk.width > 1:
             self._narrow(chunk, error)
@@ -439,12 +452,3 @@ class _Run:
         if doing or left != self._left:
             self._left = left
             self._on_progress(Progress(self._total - left, self._total, doing))
-
-
-def _write_study_file(study: Study, folder: Path) -> None:
-    """Write the study file; tables of an earlier, different study are removed."""
-    path = folder / "study.toml"
-    if path.exists() and path.read_text(encoding="utf-8") != study_text(study):
-        for name in TABLES:
-            (folder / name).unlink(missing_ok=True)
-    write_study(study, path)

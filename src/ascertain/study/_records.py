@@ -17,6 +17,7 @@ from ascertain.recipe._materials import Load
 from ascertain.recipe._programs import Done
 from ascertain.recipe._scoring import score_cell
 from ascertain.recipe._stages import Fitted
+from ascertain.study._file import Study, study_text, write_study
 from ascertain.study._grid import Grid
 from ascertain.study._runners import Runner
 from ascertain.study._store import Store
@@ -59,10 +60,8 @@ def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> N
 
     Then numbers are rounded differently, and training amplifies that.
     """
-    cores = details.get("cores", runner.cores)  # versions before 0.2 did not record it
-    there = _provenance(details["device"], cores, details["asked_width"], details["version"], details["jax"])
-    here = _provenance(runner.device, runner.cores, runner.width, __version__, jax.__version__)
-    if there != here:
+    if not agrees(details, runner):
+        there, here, cores = _computed_there(details, runner), _computed_here(runner), details.get("cores")
         width = f"--width {details['asked_width']} on such a device"
         bound = f", bound to {cores} by taskset -c 0-{cores - 1}" if cores and cores != runner.cores else ""
         raise StoreError(
@@ -70,6 +69,20 @@ def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> N
             f"rounded differently. Continue as before ({width}{bound}), use another folder, or accept "
             "both with --mix"
         )
+
+
+def agrees(details: dict[str, Any], runner: Runner) -> bool:
+    """Whether a result was computed as this runner would."""
+    return _computed_there(details, runner) == _computed_here(runner)
+
+
+def _computed_there(details: dict[str, Any], runner: Runner) -> str:
+    cores = details.get("cores", runner.cores)  # versions before 0.2 did not record it
+    return _provenance(details["device"], cores, details["asked_width"], details["version"], details["jax"])
+
+
+def _computed_here(runner: Runner) -> str:
+    return _provenance(runner.device, runner.cores, runner.width, __version__, jax.__version__)
 
 
 def _provenance(device: str, cores: int | None, width: int, version: str, jax_version: str) -> str:
@@ -106,6 +119,15 @@ def routes_record(
     numbers = {name: _number(getattr(found, name)) for name in ("v_static", "sensitivity", "overlap")}
     own = {"dataset": job.dataset, "split": job.split, "protocol": protocol, "budget": budget}
     return {**own, **numbers, "routes": found.routes, "details": details}
+
+
+def write_study_file(study: Study, folder: Path) -> None:
+    """Write the study file; tables of an earlier, different study are removed."""
+    path = folder / "study.toml"
+    if path.exists() and path.read_text(encoding="utf-8") != study_text(study):
+        for name in TABLES:
+            (folder / name).unlink(missing_ok=True)
+    write_study(study, path)
 
 
 def assemble(store: Store, grid: Grid) -> None:

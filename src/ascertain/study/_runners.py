@@ -21,7 +21,7 @@ import jax
 from ascertain._core.checks import check_count
 from ascertain._core.compilation import is_crowded, make_room
 from ascertain._core.threads import Turns
-from ascertain.recipe._programs import Done, Program, TrainingProgram, program_of, usable_cores
+from ascertain.recipe._programs import Done, Program, Trainee, TrainingProgram, program_of, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
@@ -35,8 +35,8 @@ class OutOfMemoryError(Exception):
     """A program does not fit into the device's memory at its width."""
 
 
-More = Callable[[int], list[Inputs]]
-Keep = Callable[[int, Done], None]
+More = Callable[[int], list[Trainee] | None]
+Keep = Callable[[int, Done, bool], None]
 
 
 class Turn(NamedTuple):
@@ -82,19 +82,21 @@ class Runner(ABC):
         del stage
         return False
 
-    def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+    def train(self, name: Hashable, trainees: list[Trainee], more: More, keep: Keep) -> None:
         """Train models, and further ones as soon as some have stopped, until there are no more.
 
         Parameters
         ----------
         name
             Of the program.
-        inputs
+        trainees
             The first to train, at most the width.
         more
-            Called with a number of free places, returns the inputs of at most as many models.
+            Called with a number of free places, returns at most as many models to train; None to interrupt
+            those in training.
         keep
-            Called with the number of a model, in the order of coming, and its result.
+            Called with the number of a model, in the order of coming, what came out, and whether that is the
+            model, or the state of a training that was interrupted.
         """
         raise NotImplementedError
 
@@ -164,18 +166,23 @@ class LocalRunner(Runner):
         """Whether a stage is a training that can be interrupted."""
         return stage.trains
 
-    def train(self, name: Hashable, inputs: list[Inputs], more: More, keep: Keep) -> None:
+    def train(self, name: Hashable, trainees: list[Trainee], more: More, keep: Keep) -> None:
         """Train models; after every few rounds, other programs have their turn on the device."""
         program = self._programs[name].result()
         assert isinstance(program, TrainingProgram)
         with enough_memory(program):
             places = program.places()
-            places.fill(inputs)
+            places.fill(trainees)
             while places.taken:
                 _, seconds = self._compute(program, places.begin)
                 for number, done in places.leave(seconds).items():
-                    keep(number, done)
-                places.fill(more(places.free))
+                    keep(number, done, True)
+                coming = more(places.free)
+                if coming is None:
+                    for number, done in places.interrupt().items():
+                        keep(number, done, False)
+                else:
+                    places.fill(coming)
 
     def close(self) -> None:
         """Stop compiling."""

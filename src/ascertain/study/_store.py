@@ -5,6 +5,7 @@
     artefacts/*.safetensors   what cells share: predictors, masks, restored tables, pretrained networks, each
                               with its structure as JSON, so that no program is traced to read it;
                               and what `auto` chooses by, one file for each cell that it may choose
+    unfinished/*.safetensors  the states of trainings that were interrupted
     failures/*.json           the errors of jobs that failed, until they succeed
     *.parquet                 assembled tables
 
@@ -37,6 +38,7 @@ from ascertain.study._structures import read_structure, structure_text
 
 _OPEN: set[Path] = set()  # folders with a run in this process
 _AT_WORK = 2**48  # the byte of the lock file that runs share; those of jobs come before it
+_FOLDERS = ("cells", "artefacts", "unfinished", "failures")
 _RECORDED = ("fit", "auto", "routes")  # stages with records as results; the others have arrays
 
 
@@ -62,7 +64,7 @@ class Store:
             # Locks belong to a process: a second run in this one would not see those of the first.
             raise StoreError(f"another run of this process is at work in {self.folder}")
         try:
-            for part in ("cells", "artefacts", "failures"):
+            for part in _FOLDERS:
                 (self.folder / part).mkdir(parents=True, exist_ok=True)
             self._locks = os.open(self.folder / ".locks", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -80,7 +82,7 @@ class Store:
         with suppress(OSError):  # without locks there is no telling; `lock` will say so
             try:
                 fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _AT_WORK)
-                for part in ("cells", "artefacts", "failures", "timelines"):
+                for part in (*_FOLDERS, "timelines"):
                     for path in leftovers(self.folder / part, ".json", ".safetensors"):
                         path.unlink(missing_ok=True)
                 for path in leftovers(self.folder, ".toml", ".parquet"):
@@ -138,7 +140,7 @@ class Store:
             details: dict[str, Any] = record["details"]
             return details
         try:
-            return self._intact(job).details
+            return _intact(self.path(job)).details
         except StoreError:
             return None
 
@@ -153,14 +155,24 @@ class Store:
 
     def save_artefact(self, job: Job, result: Any, details: Mapping[str, Any]) -> None:
         """Write a PyTree of arrays."""
-        leaves = {
-            str(place): np.asarray(leaf, order="C") for place, leaf in enumerate(jax.tree.leaves(result))
-        }
-        about = {"details": json.dumps(details), "structure": structure_text(result)}
-        content = save(leaves, {**about, "sha256": _digest_of_artefact(leaves, about)})
-        with replacing(self.path(job)) as temporary:
-            temporary.write_bytes(content)
+        _write_arrays(self.path(job), result, details)
+        self._state_path(job).unlink(missing_ok=True)
         self._clear_failure(job)
+
+    def save_state(self, job: Job, leaves: list[np.ndarray], details: Mapping[str, Any]) -> None:
+        """Write the state of a training that was interrupted."""
+        _write_arrays(self._state_path(job), leaves, details)
+
+    def load_state(self, job: Job) -> tuple[list[np.ndarray], dict[str, Any]] | None:
+        """Read the state of a training that was interrupted, and how it was computed.
+
+        None if there is none; then it begins anew.
+        """
+        try:
+            found = _intact(self._state_path(job))
+        except StoreError:
+            return None
+        return [found.arrays[str(place)] for place in range(len(found.arrays))], found.details
 
     def load_artefact(self, job: Job, like: Any) -> Any:
         """Read a PyTree of arrays of the given structure.
@@ -169,7 +181,7 @@ class Store:
         file raises a `StoreError`.
         """
         shapes, structure = jax.tree.flatten(like)
-        found = self._intact(job).arrays
+        found = _intact(self.path(job)).arrays
         leaves = [
             found[str(place)].reshape(leaf.shape)
             if job.stage != "restore" or str(place) in found
@@ -181,7 +193,7 @@ class Store:
     def result_like(self, job: Job) -> Any:
         """The structure and shapes of an artefact; None if it is not there, or does not say them."""
         try:
-            found = self._intact(job)
+            found = _intact(self.path(job))
         except StoreError:
             return None
         structure = read_structure(found.structure)
@@ -191,21 +203,6 @@ class Store:
         if found.arrays.keys() != set(places):
             return None
         return shapes_of(jax.tree.unflatten(structure, [found.arrays[place] for place in places]))
-
-    def _intact(self, job: Job) -> _Artefact:
-        """The content of an artefact; raises a `StoreError` unless it fits its digest."""
-        path = self.path(job)
-        try:
-            with safe_open(path, "numpy") as file:
-                about = file.metadata()
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            details = dict(json.loads(about["details"]))
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read: {error}; run the same command again") from error
-        before_digests = "sha256" not in about and str(details.get("version")).startswith("0.1.")
-        if not before_digests and about.get("sha256") != _digest_of_artefact(arrays, about):
-            raise StoreError(f"{path} is damaged: it does not fit its digest; run the same command again")
-        return _Artefact(arrays, details, about.get("structure", ""))
 
     def load_followed(self, job: Job) -> Followed:
         """Read what the policy of a cell did in rows with holes; a damaged file raises a `StoreError`."""
@@ -265,11 +262,38 @@ class Store:
             return None
         return content if hashlib.sha256(content).hexdigest() == record.get("followed") else None
 
+    def _state_path(self, job: Job) -> Path:
+        return self.folder / "unfinished" / f"{job.id}.safetensors"
+
     def _failure_path(self, job: Job) -> Path:
         return self.folder / "failures" / f"{job.id}.json"
 
     def _clear_failure(self, job: Job) -> None:
         self._failure_path(job).unlink(missing_ok=True)
+
+
+def _write_arrays(path: Path, tree: Any, details: Mapping[str, Any]) -> None:
+    """Write a PyTree of arrays with its structure, how it was computed, and a digest of both."""
+    leaves = {str(place): np.asarray(leaf, order="C") for place, leaf in enumerate(jax.tree.leaves(tree))}
+    about = {"details": json.dumps(details), "structure": structure_text(tree)}
+    content = save(leaves, {**about, "sha256": _digest_of_artefact(leaves, about)})
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def _intact(path: Path) -> _Artefact:
+    """The content of an artefact; raises a `StoreError` unless it fits its digest."""
+    try:
+        with safe_open(path, "numpy") as file:
+            about = file.metadata()
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        details = dict(json.loads(about["details"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {error}; run the same command again") from error
+    before_digests = "sha256" not in about and str(details.get("version")).startswith("0.1.")
+    if not before_digests and about.get("sha256") != _digest_of_artefact(arrays, about):
+        raise StoreError(f"{path} is damaged: it does not fit its digest; run the same command again")
+    return _Artefact(arrays, details, about.get("structure", ""))
 
 
 def _digest(record: Mapping[str, Any]) -> str:
