@@ -314,7 +314,7 @@ def _fit_predictor(
     color="#5B4DB3",
     kind="terminal",
     family="plans ahead",
-    use_when="The first choice for any table: finds measurements that are worth it for what they lead to.",
+    use_when="Where one result decides what to measure next: finds what is worth it for what it leads to.",
     stops="at a price of a unit of cost that you give (thresholds=, or money in its settings)",
     weighs_prices=True,
     pretrain=pretrain,
