@@ -11,7 +11,7 @@ from rich.table import Table
 from ascertain.cli._app import DataDir, app, console, progress_bar
 from ascertain.protocol import protocol as named_protocol
 
-data_app = typer.Typer(no_args_is_help=True, help="List and show the datasets.")
+data_app = typer.Typer(no_args_is_help=True, help="List, show and export the datasets.")
 app.add_typer(data_app, name="data")
 
 

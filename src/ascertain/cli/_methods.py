@@ -73,7 +73,9 @@ def train(
     method: Annotated[str, typer.Argument(help="A name that `ascertain methods list` shows.")],
     name: Annotated[str, typer.Argument(metavar="DATASET", help="A name that `ascertain data list` shows.")],
     state: Annotated[str, typer.Option(help="s, or sm: the policy also sees what is available.")] = "s",
-    treatment: Annotated[str, typer.Option(help="complete, restricted or restored.")] = "complete",
+    treatment: Annotated[
+        str, typer.Option(help="complete, restricted, restored or direct (planner).")
+    ] = "complete",
     mechanism: Annotated[
         str | None,
         typer.Option(

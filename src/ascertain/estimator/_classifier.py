@@ -62,7 +62,8 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     method
         The acquisition policy: one of `ascertain.methods.names()`.
     state
-        `"s"`, or `"sm"` for a policy that also sees what a training row lacks (JAFA, OL, ODIN).
+        `"s"`, or `"sm"` for a policy that also sees what a training row lacks (`planner`, `jafa`, `ol`,
+        `odin`, `odin_mb` and `cwcf`).
     treatment
         What becomes of the holes while the policy is trained: `"restored"` (filled with draws from a
         generative model), `"restricted"` (what a row lacks cannot be chosen in it) or `"direct"` (the policy
