@@ -48,7 +48,7 @@ docs: $(INSTALLED)
 	@$(BIN)/python -c 'import mkdocstrings' 2>/dev/null || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "The site begins at site/index.html"
+	@echo "The site begins at site/index.html. To search it: python3 -m http.server -d site"
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -44,10 +44,10 @@ for treatment in ("restricted", "direct"):
     print(f"{treatment:10} accuracy {accuracy:.2f}, begins with {first}")
 
 # %%
-# Here the treatments come to the same: both begin with the kind of machine, and score alike. This is one
-# table, one seed and a short training. In theory restricted training undervalues first steps whose sequels
-# are missing (*aliasing*), which `examples/shortcut.py` computes exactly; whether it matters in your table
-# only a comparison shows. Where treatments are as good, take the simpler one.
+# Here the treatments make little difference: both begin with the kind of machine, and score alike. This is
+# one table, one seed and a short training. In theory restricted training undervalues first steps whose
+# sequels are missing (*aliasing*), which `examples/shortcut.py` computes exactly; whether it matters in your
+# table only a comparison shows. Where treatments are as good, take the simpler one.
 #
 # ## Let it choose
 #

@@ -9,8 +9,8 @@ studies, on the command line.
 # ## The method
 #
 # A *policy* scores stopping (first) and every action, from what is known of a row; the best legal choice is
-# taken. This one does not look at the row: actions come in the order of the price list, dearest last. A
-# *method* makes a policy from training data, of which this one needs only the prices.
+# taken. This one does not look at the row: actions come in the order of the price list, the most expensive
+# last. A *method* makes a policy from training data, of which this one needs only the prices.
 
 import jax
 import jax.numpy as jnp

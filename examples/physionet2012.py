@@ -75,4 +75,4 @@ print(wanted[columns].round(3).to_string(index=False))
 everything = HistGradientBoostingClassifier(random_state=0).fit(seen, seen_outcome)
 ranked = everything.predict_proba(new)[:, list(everything.classes_).index("died")]
 print(f"with all that was measured: AUROC {roc_auc_score(new_outcome == 'died', ranked):.3f}")
-print(f"measurements of a patient: {patients.notna().sum(axis=1).mean() - 3:.0f} in the mean")
+print(f"measurements of a patient: {patients.notna().sum(axis=1).mean() - 3:.0f} on average")

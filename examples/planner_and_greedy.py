@@ -76,9 +76,9 @@ print("planner:", *tree(planner), sep="\n")
 print("\ngreedy:", *tree(greedy), sep="\n")
 
 # %%
-# The planner begins as the best route does, and buys one of the pair that matters. After so short a training
-# it often ends with the beep in place of the second of the pair, which is why it stays behind the best route.
-# DIME begins with the beep.
+# The planner begins as the best route does, and buys one of the pair that matters. In one row of eight it
+# takes the beep instead of the second of the pair, and so stays a point behind the best route. DIME begins
+# with the beep.
 #
 # ## The same at every budget
 #

@@ -40,7 +40,7 @@ study = read_study("completions.toml")
 # %%
 # ## Run it
 #
-# Everything goes into a folder. If the command is interrupted, the same command goes on where it stopped.
+# Everything goes into a folder. If the command is interrupted, the same command continues where it stopped.
 
 run_study(study, Path("completions"))
 

@@ -7,8 +7,8 @@ a policy in each group by that group's own rows, with intervals, so that chance 
 # %%
 # ## The patients
 #
-# A marker tells the illness well in the young and hardly in the old, in whom only a dear scan does. A third
-# of the cells is empty.
+# A marker tells the illness well in the young and hardly in the old, in whom only an expensive scan does. A
+# third of the cells is empty.
 
 import matplotlib.pyplot as plt
 import numpy as np

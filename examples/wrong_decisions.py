@@ -57,7 +57,7 @@ print(f"decides 'ill' from a probability of {probability[decided == 'ill'].min()
 # %%
 # ## What measuring is worth
 #
-# `decision_cost` is what decisions cost in the mean, `total_cost` also counts what was spent on measurements.
+# `decision_cost` is what decisions cost on average, `total_cost` also counts what was spent on measurements.
 # Where the total is smallest is a good budget.
 
 scores = model.evaluate(new, outcome[2000:], budgets=[0, 1, 4, 12])

@@ -37,6 +37,11 @@ class Cell:
     code: str
     line: int  # of the script, at which the code begins
 
+    @property
+    def heading(self) -> str:
+        """The heading that is nearest to the code, or nothing."""
+        return "".join(re.findall(r"^#+ (.*)$", self.text, re.MULTILINE)[-1:])
+
 
 @dataclass(frozen=True)
 class Example:
@@ -88,11 +93,13 @@ class Example:
         title, text = self.introduction
         record = self.record or {"cells": [{"printed": "", "pictures": []} for _ in self.cells]}
         parts = [f"# {title}", text]
+        heading = title
         for cell, made in zip(self.cells, record["cells"], strict=True):
+            heading = cell.heading or heading
             parts += [cell.text, f"```python\n{cell.code}\n```" if cell.code else ""]
             if made["printed"]:
                 parts.append(f'```text title="prints"\n{made["printed"]}\n```')
-            parts += [f"![{Path(picture).stem}]({picture})" for picture in made["pictures"]]
+            parts += [f"![{heading}]({picture})" for picture in made["pictures"]]
         parts.append(f"The whole script is `examples/{self.name}.py`.")
         return "\n\n".join(part for part in parts if part) + "\n"
 

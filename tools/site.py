@@ -34,8 +34,7 @@ GALLERY = (
 GALLERY_TEXT = """
 Each example is a script that runs as it stands, most of them in less than a minute on two processor cores.
 `python examples/first_table.py` runs one; editors that know `# %%` run it cell by cell. Below each cell is
-what it printed when it was last recorded; other machines round differently, so that the last digits may be
-other ones.
+what it printed when it was last recorded; other machines round differently, so the last digits may differ.
 """
 
 # Methods of a registry under the names of functions, which have their docstrings there.
