@@ -70,7 +70,24 @@ def evaluate(
 
     Examples
     --------
-    `docs/methods.md` fits a policy and scores it at three budgets.
+    A policy that buys the first column, then the second, and a predictor that knows only what the second one
+    says:
+
+    >>> import jax.numpy as jnp
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table, methods
+    >>> problem = Problem([[True, False], [False, True]], [1, 3], budget=4, n_classes=2)
+    >>> table = Table([[0.0, -1.0], [0.0, 1.0], [1.0, -1.0], [1.0, 1.0]], y=[0, 1, 0, 1])
+    >>> policy = methods.fit("sequential", jr.key(0), problem, table, table)
+    >>> def predictor(x, observed):
+    ...     chance = jnp.where(observed[:, 1], x[:, 1] > 0, 0.5)
+    ...     return jnp.stack([1 - chance, chance], axis=1)
+    >>> evaluate(policy, problem, table, predictor, budgets=[1, 4])[["budget", "accuracy", "mean_cost"]]
+       budget  accuracy  mean_cost
+    0     1.0       0.5        1.0
+    1     4.0       1.0        4.0
+
+    `docs/methods.md` fits a policy to a dataset and scores it.
     """
     problem.check(table)
     amounts = check_budgets(problem, budgets)

@@ -141,6 +141,22 @@ def evaluate_incomplete(
 
     Examples
     --------
+    A policy that buys the only column, in rows of which a third lack it:
+
+    >>> import jax.numpy as jnp
+    >>> import jax.random as jr
+    >>> from ascertain import Problem, Table, methods
+    >>> problem, nan = Problem([[True]], [1], budget=1, n_classes=2), float("nan")
+    >>> table = Table([[-1.0], [1.0], [nan]] * 100, y=[0, 1, 1] * 50 + [0, 1, 0] * 50)
+    >>> policy = methods.fit("sequential", jr.key(0), problem, table, table)
+    >>> def predictor(x, observed):
+    ...     chance = jnp.where(observed[:, 0], x[:, 0] > 0, 0.5)
+    ...     return jnp.stack([1 - chance, chance], axis=1)
+    >>> estimates = evaluate_incomplete(policy, problem, table, predictor)
+    >>> accuracy = estimates[estimates["metric"] == "accuracy"].round(3)
+    >>> accuracy[["estimator", "estimate", "followed_rows", "n_rows"]].values.tolist()
+    [['ipw', 1.0, 200, 300]]
+
     `AcquisitionClassifier.evaluate` calls it; `examples/rare_outcome.py` goes through what it returns.
     """
     estimation = Estimation.of(

@@ -176,6 +176,18 @@ def register(name: str, *, summary: str, label: str | None = None, **more: Any) 
 
     Examples
     --------
+    >>> import jax.numpy as jnp
+    >>> from ascertain import Policy, methods
+    >>> class Never(Policy):
+    ...     def __call__(self, x, observed, acquired, available, *, key, budget=None):
+    ...         stop, acquire = jnp.ones((len(x), 1)), jnp.zeros(acquired.shape)
+    ...         return jnp.concatenate([stop, acquire], axis=1)  # scores of stopping and of each action
+    >>> @methods.register("never", summary="Buys nothing.")
+    ... def fit_never(key, problem, train, valid, *, predictor, pretrained, settings, state, protocol):
+    ...     return Never()
+    >>> methods.get("never").summary
+    'Buys nothing.'
+
     `examples/own_method.py` registers a method, checks it and compares it with others.
     """
     return _METHODS.register(name, summary=summary, label=label, **more)

@@ -124,7 +124,12 @@ class MAR(Mechanism):
 
     Examples
     --------
-    `docs/data.md` hides 70% of the cells of a dataset with it.
+    >>> from ascertain.datasets import cube
+    >>> dataset = cube(100)
+    >>> train, valid, _ = dataset.split(0)
+    >>> holey, _ = mask_tables(jr.key(0), MAR, dataset.problem, train, valid, 0.7)
+    >>> bool(holey.available.all(axis=0).any())  # those that drive the others are never missing
+    True
     """
 
     reveals: Bool[Array, "actions features"]
@@ -222,7 +227,12 @@ def mask_tables(
 
     Examples
     --------
-    `docs/data.md` hides 70% of the cells of a dataset with it.
+    >>> from ascertain.datasets import cube
+    >>> dataset = cube(100)
+    >>> train, valid, _ = dataset.split(0)
+    >>> holey_train, holey_valid = mask_tables(jr.key(0), MCAR, dataset.problem, train, valid, 0.7)
+    >>> bool(holey_train.available.mean() < 0.4), holey_valid.x.shape
+    (True, (20, 20))
     """
     fitting, training, validating = jr.split(key, 3)
     fitted = mechanism.fit(fitting, problem, train, rate)

@@ -106,7 +106,15 @@ def fit_predictor(
 
     Examples
     --------
-    `docs/methods.md` fits one and scores a policy with it.
+    >>> from ascertain import Table, predictors
+    >>> from ascertain.datasets import cube
+    >>> train, valid, test = cube(100).split(0)
+    >>> settings = predictors.get("mlp").settings(epochs=2)  # for a quick look; the default is the paper's
+    >>> predictor = fit_predictor(jax.random.key(0), cube(100).problem, train, valid, settings)
+    >>> predictor(test.x, test.available).shape  # the probability of each of eight classes
+    (20, 8)
+
+    `docs/methods.md` scores a policy with one.
     """
     building, training = jr.split(key)
     sizes = (2 * problem.n_features, *settings.hidden, problem.n_classes)

@@ -159,6 +159,12 @@ def train_policy(
 
     Examples
     --------
+    >>> from ascertain.datasets import cube
+    >>> quick = Recipe("sequential", settings={"predictor": {"epochs": 2}})  # else the paper's settings
+    >>> trained = train_policy(cube(100), quick)
+    >>> trained.scores["mean_cost"].tolist()  # at each budget of the dataset
+    [3.0, 5.0, 10.0]
+
     `examples/several_completions.py` computes a cell of a study with it.
     """
     recipe.check()

@@ -40,18 +40,36 @@ class PolicyScorer:
     ...     AcquisitionClassifier(), {"budget": [2, 4, 8]}, scoring=PolicyScorer("auroc", estimator="ipw")
     ... )
 
-    There is one for each metric:
+    There is one for each metric. Here they score a policy that buys the only column there is:
 
-    >>> policy_f1 == PolicyScorer("f1"), policy_auprc == PolicyScorer("auprc")
-    (True, True)
-    >>> policy_neg_log_loss == PolicyScorer("log_loss"), policy_neg_brier == PolicyScorer("brier")
-    (True, True)
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> ill = rng.integers(2, size=80)
+    >>> rows = (ill + rng.normal(0, 0.3, size=80))[:, None]
+    >>> model = AcquisitionClassifier(
+    ...     method="sequential", restorer="mean", predictor=DecisionTreeClassifier(max_depth=2), budget=1,
+    ...     decision_costs={0: {1: 1}, 1: {0: 10}}, effort="low", random_state=0,
+    ... ).fit(rows, ill)
+    >>> for scorer in (policy_accuracy, policy_f1, policy_auroc, policy_auprc):
+    ...     print(scorer.metric, bool(0.8 < scorer(model, rows, ill) <= 1))
+    accuracy True
+    f1 True
+    auroc True
+    auprc True
 
-    Those of costs are for classifiers with `decision_costs`:
+    Where smaller values are better, the sign is changed:
 
-    >>> policy_neg_decision_cost == PolicyScorer("decision_cost")
-    True
-    >>> policy_neg_total_cost == PolicyScorer("total_cost")
+    >>> for scorer in (policy_neg_log_loss, policy_neg_brier, policy_neg_mean_cost):
+    ...     print(scorer.metric, scorer(model, rows, ill) < 0)
+    log_loss True
+    brier True
+    mean_cost True
+
+    Those of decisions are for classifiers with `decision_costs`:
+
+    >>> decisions, total = policy_neg_decision_cost(model, rows, ill), policy_neg_total_cost(model, rows, ill)
+    >>> bool(np.isclose(total, decisions - 1))  # and what was spent
     True
     """
 
@@ -85,11 +103,11 @@ def _last_step(estimator: Any, X: Any) -> tuple[AcquisitionClassifier, Any]:  # 
 
 
 policy_accuracy = PolicyScorer("accuracy")
-"""Share of right predictions; see `examples/grid_search.py`."""
+"""Share of right predictions; see `PolicyScorer`, and `examples/grid_search.py`."""
 policy_f1 = PolicyScorer("f1")
 """F1 averaged over the classes; see `PolicyScorer`."""
 policy_auroc = PolicyScorer("auroc")
-"""Area under the ROC curve; see `examples/grid_search.py`."""
+"""Area under the ROC curve; see `PolicyScorer`, and `examples/grid_search.py`."""
 policy_auprc = PolicyScorer("auprc")
 """Average precision; see `PolicyScorer`."""
 policy_neg_log_loss = PolicyScorer("log_loss")
@@ -97,7 +115,7 @@ policy_neg_log_loss = PolicyScorer("log_loss")
 policy_neg_brier = PolicyScorer("brier")
 """Minus the Brier score; see `PolicyScorer`."""
 policy_neg_mean_cost = PolicyScorer("mean_cost")
-"""Minus what is spent on acquisitions; see `examples/grid_search.py`."""
+"""Minus what is spent on acquisitions; see `PolicyScorer`, and `examples/grid_search.py`."""
 policy_neg_decision_cost = PolicyScorer("decision_cost")
 """Minus the mean cost of decisions, for classifiers with `decision_costs`; see `PolicyScorer`."""
 policy_neg_total_cost = PolicyScorer("total_cost")
