@@ -1,6 +1,7 @@
 """Every public name has an example: in its docstring, or in a script or page that its docstring points at."""
 
 import ast
+import doctest
 import importlib
 import inspect
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import public
+from tools import lookups, public
 
 ROOT = Path(__file__).parents[1]
 NAMES = [(module, name) for module, names in public.names().items() for name in names]
@@ -25,6 +26,19 @@ def test_a_public_name_has_an_example(module: str, name: str) -> None:
     assert any(
         re.search(rf"\b({'|'.join({name, *named(text)})})\b", code) for code in places(module, text)
     ), f"{module}.{name} has no example, and its docstring names no script, page or public name with one"
+
+
+@pytest.mark.parametrize("name", ["get", "names"])
+@pytest.mark.parametrize("module", lookups.OF_REGISTRY)
+def test_names_that_look_parts_up_have_an_entry_whose_example_runs(module: str, name: str) -> None:
+    assert lookups.is_lookup(module, name)
+    assert name in public.names()[module]
+    entry = lookups.entry(module, name)
+    program = "\n".join(re.findall(r"```python\n(>>> .*?)```", entry, re.DOTALL))
+    example = doctest.DocTestParser().get_doctest(program, {}, f"{module}.{name}", None, None)
+    assert len(example.examples) == 2
+    ran = doctest.DocTestRunner().run(example)
+    assert (ran.attempted, ran.failed) == (2, 0)
 
 
 @pytest.mark.parametrize("module", [module for module in public.names() if module not in public.MODULES])

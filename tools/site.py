@@ -16,7 +16,7 @@ from mkdocs.utils import get_relative_url
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # MkDocs loads this file by its path
 
-from tools import gallery, public  # noqa: E402
+from tools import gallery, lookups, public  # noqa: E402
 
 # Pages that are files of the repository: what they are called on the site.
 PAGES = {
@@ -36,9 +36,6 @@ Each example is a script that runs as it stands, most of them in less than a min
 `python examples/first_table.py` runs one; editors that know `# %%` run it cell by cell. Below each cell is
 what it printed when it was last recorded; other machines round differently, so the last digits may differ.
 """
-
-# Methods of a registry under the names of functions, which have their docstrings there.
-OF_REGISTRY = ("register", "get", "names")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -93,16 +90,11 @@ def gallery_index() -> str:
 
 def reference(module: str, names: list[str]) -> str:
     """A page on which the docstrings of a package and of its names come."""
-    registered = [name for name in names if name in OF_REGISTRY]
-    note = ""
-    if registered:
-        functions = ", ".join(f"`{name}`" for name in registered)
-        note = (
-            f"{functions}: methods of a [`Registry`](ascertain.registry.md#ascertain.registry.Registry).\n\n"
-        )
-    others = [name for name in names if name not in registered]
-    docstrings = "\n".join(f"::: {module}.{name}\n" for name in others)
-    return f"# `{module}`\n\n{_summary(module)}\n\n{note}{docstrings}"
+    entries = [
+        lookups.entry(module, name) if lookups.is_lookup(module, name) else f"::: {module}.{name}\n"
+        for name in names
+    ]
+    return f"# `{module}`\n\n{_summary(module)}\n\n" + "\n".join(entries)
 
 
 def page_of(module: str) -> str:
