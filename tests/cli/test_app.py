@@ -1,6 +1,7 @@
 """The command line as a user meets it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,6 +56,15 @@ def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "ascertain exact --replicates 20" in shown
     for option in ("--dims", "--budgets", "--rates", "--sizes", "--replicates", "--seed", "--jobs", "--out"):
         assert option in shown
+
+
+def test_help_begins_with_the_commands_for_a_table_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--help") == 0
+    named = re.findall(r"^│ (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    assert named[:6] == ["diagnose", "fit", "consult", "recommend", "evaluate", "serve"]
+    assert {"train", "study", "data", "demo"} <= set(named)
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 from rich.text import Text
+from typer.core import TyperGroup
 
 from ascertain._core.compilation import enable_cache
 from ascertain._core.text import visible
@@ -28,7 +29,20 @@ from ascertain._core.version import __version__
 from ascertain.errors import AscertainError
 from ascertain.registry import load_plugin
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+# What people with a table of their own need, in the order in which they need it.
+_FIRST = ("diagnose", "fit", "consult", "recommend", "evaluate", "serve")
+
+
+class _Commands(TyperGroup):
+    """The commands, with those for one's own table first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names in the order in which the help shows them."""
+        names = super().list_commands(ctx)
+        return [*(name for name in _FIRST if name in names), *(name for name in names if name not in _FIRST)]
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 
 class Terminal(Console):
