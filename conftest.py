@@ -5,17 +5,18 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
+import jaxtyping
 import matplotlib
 import pytest
 import xdist.scheduler  # type: ignore[import-untyped]
 from beartype import BeartypeConf, beartype
-from jaxtyping import install_import_hook
+from jaxtyping import install_import_hook, jaxtyped
 from tests.compiler import NOT_OPTIMISED, OPTIMISED
 
 # Two workers share the cores already.
@@ -32,6 +33,24 @@ sys.modules[strict.__name__] = strict
 strict.check_and_note = strict.check  # type: ignore[attr-defined]
 # By the name of the check, Python's cache tells modules apart that note what runs in them.
 check = "check_and_note" if "tests.statements" in sys.modules else "check"
+
+
+def _with_checks(what: Any = None, *, typechecker: Any) -> Any:
+    """As `jaxtyping.jaxtyped`, but keeps no track of sizes in functions without shapes, which takes time."""
+    if what is None:
+        return partial(_with_checks, typechecker=typechecker)
+    if isinstance(what, FunctionType) and all(map(_is_plain, what.__annotations__.values())):
+        return typechecker(what)
+    return jaxtyped(what, typechecker=typechecker)
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Whether there are neither shapes in it nor texts that stand for types."""
+    text = annotation.__module__ if isinstance(annotation, type) else repr(annotation)
+    return "jaxtyping" not in text and "'" not in text
+
+
+jaxtyping.jaxtyped = _with_checks
 install_import_hook("ascertain", f"{strict.__name__}.{check}")
 
 import jax  # noqa: E402
