@@ -27,7 +27,7 @@ from ascertain.estimator._answers import (
 from ascertain.estimator._case_prices import at_prices, case_notes, check_case_costs
 from ascertain.estimator._choosing import fit_automatically
 from ascertain.estimator._files import load_advisor, save_advisor
-from ascertain.estimator._habits import Habits, habit_sentences, unusable_columns
+from ascertain.estimator._habits import Habits, habit_sentences, known_signs, unusable_columns
 from ascertain.estimator._targets import class_numbers
 from ascertain.estimator._training import (
     COMPLETES_NEW_ROWS,
@@ -535,8 +535,9 @@ class AcquisitionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
 
         encoding = encoded(aside)
-        problem = encoding.problem(None, [str(each) for each in classes])
-        signs = Habits.found(problem, encoding.transform(X)[1], labels).signs
+        names = [str(each) for each in classes]
+        signs = Habits.found(encoding.problem(None, names), encoding.transform(X)[1], labels).signs
+        signs += known_signs(encoding, X, labels, names)
         unusable = unusable_columns(encoding, signs)
         return (encoded(aside | unusable) if unusable else encoding), signs
 

@@ -5,7 +5,8 @@ wants, so that this is worth nothing, and wrong, once the model is used.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -58,6 +59,20 @@ class Habits:
         return Table(np.asarray(table.x), table.y, even, n_classes=table.n_classes, ids=table.ids)
 
 
+def known_signs(
+    encoding: Encoding,
+    X: Any,
+    y: Int[np.ndarray, " rows"],
+    classes: Sequence[str],  # noqa: N803
+) -> tuple[LabelSign, ...]:
+    """Known columns that rows of some classes lack more often than others."""
+    if not encoding.flagged:
+        return ()
+    is_there = encoding.values(X, unseen="missing")[:, -len(encoding.flagged) :] == 0
+    signs, _ = signs_of_label(is_there, encoding.flagged, y, classes)
+    return tuple(replace(sign, known=True) for sign in signs)
+
+
 def why_left_out(sign: LabelSign) -> str:
     """Why an action that hardly any row of a class has cannot be used."""
     return (
@@ -79,10 +94,18 @@ def unusable_columns(encoding: Encoding, signs: Sequence[LabelSign]) -> dict[str
 
 def habit_sentences(signs: Sequence[LabelSign]) -> list[str]:
     """What to know about a model that was fitted to rows with habits of measuring."""
+    decided = [sign for sign in signs if not sign.known]
     sentences = [
-        f"{sign.action!r} is not used: {why_left_out(sign)}." for sign in signs if not sign.learnable
+        f"{sign.action!r} is not used: {why_left_out(sign)}." for sign in decided if not sign.learnable
     ]
-    evened = [f"{sign.action!r} ({sign.shares})" for sign in signs if sign.learnable]
+    sentences += [
+        f"Whether {sign.action!r} is on file tells the class: it is for {sign.shares}. It is known from the "
+        "start, so predictions use that. They are right only if new cases lack it for the same reasons; if "
+        "they may not, leave the column out."
+        for sign in signs
+        if sign.known
+    ]
+    evened = [f"{sign.action!r} ({sign.shares})" for sign in decided if sign.learnable]
     if evened:
         more = f", and {len(evened) - _MOST_NAMED} more" if len(evened) > _MOST_NAMED else ""
         sentences.append(

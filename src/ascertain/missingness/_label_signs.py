@@ -19,12 +19,13 @@ _TOO_FEW = 5  # rows of a class that have an action, to learn from
 
 @dataclass(frozen=True)
 class LabelSign:
-    """An action that is measured more often in some classes than in others."""
+    """An action that is measured more often in some classes than in others, or a known column on file."""
 
     action: str
     measured: dict[str, float]  # the share of each class's rows that have it
     p_value: float  # chi-square, times the number of actions compared
     learnable: bool = True  # whether every class has enough rows with it
+    known: bool = False  # from the start: whether a row has it is not for a policy to decide
 
     @property
     def spread(self) -> float:

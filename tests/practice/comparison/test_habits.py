@@ -62,6 +62,19 @@ def test_probabilities_are_judged_on_rows_of_the_policy(never: tuple[HeldOut, Le
     assert followed.sample.scores()["auroc"] == pytest.approx(board.best.score(2.0, "ipw").estimate)
 
 
+def test_a_known_column_that_no_well_person_has_is_used_with_a_warning() -> None:
+    """It is on file or not before anybody decides, so a flag says which; who fits has to know that."""
+    data = hold_out(table(0.0), budget=2.0, known=["noise"])
+    assert "noise" in data.encoding.known
+    (sentence,) = habit_sentences(data.signs)
+    assert sentence.startswith("Whether 'noise' is on file tells the class: it is for 100% of 'ill' and 0%")
+    assert not habit_sentences(hold_out(table(1.0), budget=2.0, known=["noise"]).signs)
+    user = table(0.0)
+    model = AcquisitionClassifier("static", budget=2, known=["noise"], effort="low", random_state=0)
+    with pytest.warns(UserWarning, match="Whether 'noise' is on file tells the class"):
+        model.fit(user.columns, user.y)
+
+
 @pytest.mark.slow
 def test_a_column_that_few_well_people_have_is_evened_out() -> None:
     data = hold_out(table(0.2), budget=2.0)

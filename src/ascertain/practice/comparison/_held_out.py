@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from ascertain._core.checks import is_real
 from ascertain._core.clusters import draw_instances
 from ascertain.errors import InputError
-from ascertain.estimator._habits import Habits, unusable_columns
+from ascertain.estimator._habits import Habits, known_signs, unusable_columns
 from ascertain.estimator._training import TrainingRows
 from ascertain.missingness._label_signs import LabelSign
 from ascertain.problem import Problem, Table
@@ -124,8 +124,10 @@ def hold_out(
 
 def _signs(encoding: Encoding, table: UserTable, aside: Mapping[str, str]) -> tuple[LabelSign, ...]:
     """What tells the class by being measured."""
-    _, available = encoding.transform(table.columns.drop(columns=list(aside)), unseen="missing")
-    return Habits.found(encoding.problem(None, table.classes), available, table.y).signs
+    columns = table.columns.drop(columns=list(aside))
+    _, available = encoding.transform(columns, unseen="missing")
+    signs = Habits.found(encoding.problem(None, table.classes), available, table.y).signs
+    return signs + known_signs(encoding, columns, table.y, table.classes)
 
 
 def _draw_test_rows(
