@@ -30,6 +30,7 @@ def test_skips_without_the_data(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess("-p", "no:xdist").assert_outcomes(skipped=1)
 
 
+@pytest.mark.slow
 def test_fails_where_the_data_are_required(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASCERTAIN_REQUIRE", "browser,data")
     result = suite.runpytest_subprocess("-p", "no:xdist")

@@ -65,7 +65,7 @@ def test_a_model_and_its_report_are_written(
     check_folder(out, force=False)  # a model may be replaced, whatever else is there
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_all_that_is_found_can_be_had_as_json(
     weighted: bool,
     table: Path,

@@ -33,7 +33,7 @@ def filled(make: Callable[..., Model], seed: int, scale: float = 0.5) -> Model:
     rng = np.random.default_rng(seed)
     shapes = jax.eval_shape(lambda: make(key=jr.key(0)))
     model: Model = jax.tree.map(
-        lambda leaf: jnp.asarray(scale * rng.normal(size=leaf.shape), leaf.dtype), shapes
+        lambda leaf: jax.device_put((scale * rng.normal(size=leaf.shape)).astype(leaf.dtype)), shapes
     )
     return model
 
