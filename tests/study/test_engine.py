@@ -131,6 +131,20 @@ def test_a_damaged_artefact_is_made_again_and_said(finished: Path, tmp_path: Pat
     assert (folder / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
 
 
+def test_predictors_that_were_swapped_are_made_again_and_said(finished: Path, tmp_path: Path) -> None:
+    folder, warnings = tmp_path / "copy", list[str]()
+    shutil.copytree(finished, folder)
+    one, other = (next((folder / "artefacts").glob(f"predictor_cube_{split}_*")) for split in (0, 1))
+    kept = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(kept)
+    for cell in (folder / "cells").glob("sequential-s_cube_*"):
+        cell.unlink()
+    run_study(tiny(), folder, runner=LocalRunner(width=2), on_warning=warnings.append)
+    assert sorted(warnings) == sorted(f"{path} is damaged; it is computed again" for path in (one, other))
+    assert (folder / "results.parquet").read_bytes() == (finished / "results.parquet").read_bytes()
+
+
 def test_a_damaged_record_is_made_again_and_said(finished: Path, tmp_path: Path) -> None:
     folder, warnings = tmp_path / "copy", list[str]()
     shutil.copytree(finished, folder)

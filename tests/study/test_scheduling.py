@@ -152,9 +152,11 @@ def test_models_in_training_when_a_run_has_no_more_time_are_gone_on_with(
     assert len(list(states.glob("vae_*"))) == 2
     damaged = sorted(states.iterdir())[0]
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
-    runner = Trainer(2)
-    assert run_study(EVERYTHING, tmp_path, runner=runner).finished == 4 * 2 * (1 + 2 + 4)
-    assert len(runner.gone_on) == 1  # the damaged one begins anew
+    runner, warnings = Trainer(2), list[str]()
+    summary = run_study(EVERYTHING, tmp_path, runner=runner, on_warning=warnings.append)
+    assert summary.finished == 4 * 2 * (1 + 2 + 4)
+    assert len(runner.gone_on) == 1
+    assert warnings == [f"{damaged} is damaged; its training begins anew"]
     assert not list(states.iterdir())
 
 

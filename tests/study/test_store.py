@@ -1,9 +1,11 @@
 """The store: whole files or none, locks between processes, failures until they are forgiven."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -79,6 +81,57 @@ def test_no_flipped_bit_of_an_artefact_goes_unnoticed(store: Store) -> None:
     assert noticed > len(content)  # all but some of the spaces and names in the header
     path.write_bytes(content)
     assert not store.is_damaged(MASK)
+
+
+def test_files_of_two_jobs_that_were_swapped_are_damaged(store: Store) -> None:
+    """Each is as it was written, but not for this job."""
+    masks, cells = [replace(MASK, split=split) for split in (0, 1)], [CELL, replace(CELL, split=1)]
+    for job in masks:
+        store.save_artefact(job, TREE, {"seconds": 1.5})
+        store.save_state(job, [np.ones(2)], {"seconds": 1.5})
+    for job in cells:
+        store.save_record(job, {"score": 1.0, "details": {}})
+    for path in (store.path, store.state_path):
+        _swap(*map(path, masks))
+    _swap(*map(store.path, cells))
+    for job in (*masks, *cells):
+        assert store.is_damaged(job)
+    for job in masks:
+        with pytest.raises(StoreError, match="does not fit its digest"):
+            store.load_state(job)
+
+
+def test_a_state_is_no_result(store: Store) -> None:
+    store.save_state(MASK, [np.ones(2)], {})
+    store.state_path(MASK).rename(store.path(MASK))
+    assert store.is_damaged(MASK)
+
+
+def _swap(one: Path, other: Path) -> None:
+    kept = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(kept)
+
+
+@pytest.mark.parametrize("job", [CELL, MASK], ids=["record", "artefact"])
+def test_json_that_is_nested_too_deeply_is_damaged(store: Store, job: Job) -> None:
+    deep = "[" * 100_000
+    content = deep.encode() if job is CELL else save({"0": np.ones(1)}, {"details": deep})
+    store.path(job).write_bytes(content)
+    store._failure_path(job).write_text(deep)
+    assert store.is_damaged(job)
+    assert store.artefact_details(job) is None
+    assert store.failure(job) is None
+
+
+def test_records_of_the_first_version_are_known_by_their_identity(store: Store) -> None:
+    """Their digests are of the content alone."""
+    record = {**CELL.identity(), "score": 1.0, "details": {"version": "0.1.0"}}
+    digest = hashlib.sha256(json.dumps(record).encode()).hexdigest()
+    for job in (CELL, replace(CELL, split=1)):
+        store.path(job).write_text(json.dumps({**record, "sha256": digest}))
+    assert store.record(CELL) == record
+    assert store.is_damaged(replace(CELL, split=1))
 
 
 @pytest.mark.parametrize(("version", "read"), [("0.1.0", True), ("0.2.0", False), ("", False)])

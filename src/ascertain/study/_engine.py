@@ -321,7 +321,7 @@ class _Run:
 
     def _trainee(self, chunk: Chunk, job: Job) -> Trainee:
         inputs = self.materials.inputs(job, self._load)
-        return trainee_of(self.store, job, inputs, self.runner, chunk.width)
+        return trainee_of(self.store, job, inputs, self.runner, chunk.width, self._warn)
 
     def _join(self, chunk: Chunk, free: int) -> list[Trainee] | None:
         """Let jobs that are ready join a chunk in training, while there is time; runs in its thread."""

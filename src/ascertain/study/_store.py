@@ -10,9 +10,9 @@
     *.parquet                 assembled tables
 
 A file appears under its name only when it is complete and on disk, so a killed run loses only what it
-was computing. Every file of a job has a digest of its content. One that does not fit its digest is damaged,
-and counts as absent. Several runs may work on one store: each holds locks on the jobs that it computes, which
-the system releases when it dies.
+was computing. Every file of a job has a digest of its name and content. One that does not fit its digest,
+such as that of another job, is damaged, and counts as absent. Several runs may work on one store: each
+holds locks on the jobs that it computes, which the system releases when it dies.
 """
 
 import fcntl
@@ -40,6 +40,9 @@ _OPEN: set[Path] = set()  # folders with a run in this process
 _AT_WORK = 2**48  # the byte of the lock file that runs share; those of jobs come before it
 _FOLDERS = ("cells", "artefacts", "unfinished", "failures")
 _RECORDED = ("fit", "auto", "routes")  # stages with records as results; the others have arrays
+_FIRST_VERSIONS = "0.1."  # which wrote digests of a record's content alone, and none of artefacts
+# Damaged JSON may be nested deeper than Python reads it.
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class _Artefact(NamedTuple):
@@ -103,6 +106,10 @@ class Store:
             return self.folder / "cells" / f"{job.id}.json"
         return self.folder / "artefacts" / f"{job.id}.safetensors"
 
+    def state_path(self, job: Job) -> Path:
+        """Where the state of a job's training is kept, if it was interrupted."""
+        return self.folder / "unfinished" / f"{job.id}.safetensors"
+
     def has(self, job: Job) -> bool:
         """Whether a job's result is there; a damaged file counts as absent."""
         return self.path(job).exists() and self.details(job) is not None
@@ -114,11 +121,15 @@ class Store:
     def record(self, job: Job) -> dict[str, Any] | None:
         """Read a cell's record, or None."""
         try:
-            record = json.loads(self.path(job).read_bytes())
-        except (OSError, ValueError):
+            record = dict(json.loads(self.path(job).read_bytes()))
+            digest = record.pop("sha256", None)
+            version = str(record.get("details", {}).get("version"))
+        except _UNREADABLE:
             return None
-        intact = isinstance(record, dict) and record.pop("sha256", None) == _digest(record)
-        return record if intact else None
+        if version.startswith(_FIRST_VERSIONS):
+            own = {name: value for name, value in job.identity().items() if name in record}
+            return record if digest == _digest(record) and record.items() >= own.items() else None
+        return record if digest == _digest(record, self.path(job)) else None
 
     def save_record(self, job: Job, record: Mapping[str, Any], followed: Followed | None = None) -> None:
         """Write a cell's record, and what its policy did in rows with holes."""
@@ -128,7 +139,7 @@ class Store:
                 temporary.write_bytes(content)
             record = {**record, "followed": hashlib.sha256(content).hexdigest()}
         with replacing(self.path(job)) as temporary:
-            temporary.write_text(json.dumps({**record, "sha256": _digest(record)}))
+            temporary.write_text(json.dumps({**record, "sha256": _digest(record, self.path(job))}))
         self._clear_failure(job)
 
     def details(self, job: Job) -> dict[str, Any] | None:
@@ -149,29 +160,28 @@ class Store:
         try:
             with safe_open(self.path(job), "numpy") as file:
                 found: dict[str, Any] = json.loads(file.metadata()["details"])
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        except (SafetensorError, *_UNREADABLE):
             return None
         return found
 
     def save_artefact(self, job: Job, result: Any, details: Mapping[str, Any]) -> None:
         """Write a PyTree of arrays."""
         _write_arrays(self.path(job), result, details)
-        self._state_path(job).unlink(missing_ok=True)
+        self.state_path(job).unlink(missing_ok=True)
         self._clear_failure(job)
 
     def save_state(self, job: Job, leaves: list[np.ndarray], details: Mapping[str, Any]) -> None:
         """Write the state of a training that was interrupted."""
-        _write_arrays(self._state_path(job), leaves, details)
+        _write_arrays(self.state_path(job), leaves, details)
 
     def load_state(self, job: Job) -> tuple[list[np.ndarray], dict[str, Any]] | None:
         """Read the state of a training that was interrupted, and how it was computed.
 
-        None if there is none; then it begins anew.
+        None if there is none; then it begins anew. A damaged file raises a `StoreError`.
         """
-        try:
-            found = _intact(self._state_path(job))
-        except StoreError:
+        if not self.state_path(job).exists():
             return None
+        found = _intact(self.state_path(job))
         return [found.arrays[str(place)] for place in range(len(found.arrays))], found.details
 
     def load_artefact(self, job: Job, like: Any) -> Any:
@@ -226,7 +236,7 @@ class Store:
         """The error of a job that failed, or None."""
         try:
             return str(json.loads(self._failure_path(job).read_bytes())["error"])
-        except (OSError, ValueError, KeyError):
+        except _UNREADABLE:
             return None
 
     def lock(self, job: Job) -> bool:
@@ -262,9 +272,6 @@ class Store:
             return None
         return content if hashlib.sha256(content).hexdigest() == record.get("followed") else None
 
-    def _state_path(self, job: Job) -> Path:
-        return self.folder / "unfinished" / f"{job.id}.safetensors"
-
     def _failure_path(self, job: Job) -> Path:
         return self.folder / "failures" / f"{job.id}.json"
 
@@ -276,7 +283,7 @@ def _write_arrays(path: Path, tree: Any, details: Mapping[str, Any]) -> None:
     """Write a PyTree of arrays with its structure, how it was computed, and a digest of both."""
     leaves = {str(place): np.asarray(leaf, order="C") for place, leaf in enumerate(jax.tree.leaves(tree))}
     about = {"details": json.dumps(details), "structure": structure_text(tree)}
-    content = save(leaves, {**about, "sha256": _digest_of_artefact(leaves, about)})
+    content = save(leaves, {**about, "sha256": _digest_of_artefact(path, leaves, about)})
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
@@ -288,25 +295,31 @@ def _intact(path: Path) -> _Artefact:
             about = file.metadata()
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         details = dict(json.loads(about["details"]))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, *_UNREADABLE) as error:
         raise StoreError(f"{path} cannot be read: {error}; run the same command again") from error
-    before_digests = "sha256" not in about and str(details.get("version")).startswith("0.1.")
-    if not before_digests and about.get("sha256") != _digest_of_artefact(arrays, about):
+    before_digests = "sha256" not in about and str(details.get("version")).startswith(_FIRST_VERSIONS)
+    if not before_digests and about.get("sha256") != _digest_of_artefact(path, arrays, about):
         raise StoreError(f"{path} is damaged: it does not fit its digest; run the same command again")
     return _Artefact(arrays, details, about.get("structure", ""))
 
 
-def _digest(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record).encode()).hexdigest()
+def _digest(record: Mapping[str, Any], path: Path | None = None) -> str:
+    name = "" if path is None else _name_in_store(path)
+    return hashlib.sha256((name + json.dumps(record)).encode()).hexdigest()
 
 
-def _digest_of_artefact(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
-    digest = hashlib.sha256((about["details"] + about.get("structure", "")).encode())
+def _digest_of_artefact(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
+    digest = hashlib.sha256((_name_in_store(path) + about["details"] + about.get("structure", "")).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def _name_in_store(path: Path) -> str:
+    """What a file is in whatever folder the study is: it has the job's identity, and what is kept of it."""
+    return f"{path.parent.name}/{path.name} "
 
 
 def _lock_byte(job: Job) -> int:

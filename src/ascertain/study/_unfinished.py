@@ -1,5 +1,8 @@
 """Trainings that are interrupted when the time of a run is over: the next run goes on with them."""
 
+from collections.abc import Callable
+
+from ascertain.errors import StoreError
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._programs import Begun, Done, Trainee
 from ascertain.recipe._stages import Inputs
@@ -13,9 +16,15 @@ def save_interrupted(store: Store, job: Job, done: Done, runner: Runner, width: 
     store.save_state(job, done.results[0], details_of(done, runner, width))
 
 
-def trainee_of(store: Store, job: Job, inputs: Inputs, runner: Runner, width: int) -> Trainee:
+def trainee_of(
+    store: Store, job: Job, inputs: Inputs, runner: Runner, width: int, warn: Callable[[str], object]
+) -> Trainee:
     """The model that a job trains; from where it was interrupted, if numbers are still rounded alike."""
-    found = store.load_state(job)
+    try:
+        found = store.load_state(job)
+    except StoreError:
+        warn(f"{store.state_path(job)} is damaged; its training begins anew")
+        found = None
     if found is None:
         return Trainee(inputs)
     leaves, details = found
