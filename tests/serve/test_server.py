@@ -130,6 +130,37 @@ def test_who_does_not_read_is_given_up(advisor: Advisor) -> None:
         assert client.advise({}).status == 200
 
 
+PAGE = HEALTH.replace(b"/api/health", b"/page.js")
+
+
+def without_reading(client: Client) -> socket.socket:
+    """A connection that hardly buffers anything, and on which nothing is read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(0.2)
+    connection.connect(("127.0.0.1", client.port))
+    return connection
+
+
+def test_who_does_not_read_keeps_nobody_out(advisor: Advisor) -> None:
+    with serving(advisor, Limits(per_client=3)) as client, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(without_reading(client)).sendall(PAGE * 1000)
+        time.sleep(0.5)  # until the buffers are full
+        for _ in range(5):
+            assert client.advise({}).status == 200
+
+
+def test_asking_for_more_buys_no_time_for_reading(advisor: Advisor) -> None:
+    with serving(advisor, Limits(timeout=0.5)) as client, without_reading(client) as connection:
+        begin = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() - begin < 4:
+                connection.sendall(PAGE)
+                time.sleep(0.002)  # one by one, as the server reads nothing behind a request that waits
+        assert time.monotonic() - begin < 3
+
+
 @contextmanager
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Hold every advice until the event is set."""

@@ -38,8 +38,8 @@ class Limits:
     idle
         Seconds that a connection may stay open between requests.
     connections, per_client
-        How many connections may be open, altogether and of one client. Beyond that, the one that has waited
-        longest for a request is closed.
+        How many connections may be open, altogether and of one client. Beyond that, one whose client does not
+        read is closed, or else the one that has waited longest for a request.
     workers, waiting
         How many cases are computed at a time, and how many more may wait.
 

@@ -42,14 +42,14 @@ def make_server(application: ASGIApp, limits: Limits) -> uvicorn.Server:
 class Crowd:
     """The open connections by client.
 
-    Where there are too many, the one that has waited longest for a request is closed: so connections that say
-    nothing, or send half a request, keep nobody out.
+    Where there are too many, one whose client does not read is closed, or else the one that has waited
+    longest for a request: so those that say nothing, send half a request, or take no answer keep nobody out.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.sizes: Counter[str] = Counter()  # by client
-        self._idle: dict[str, OrderedDict[Connection, None]] = {}  # by client, the longest first
+        self._idle: dict[str, OrderedDict[Connection, None]] = {}  # by client, the first to be closed first
         self._clients: dict[Connection, str] = {}
 
     def enter(self, connection: "Connection", host: str) -> bool:
@@ -78,6 +78,12 @@ class Crowd:
         """A connection waits for a request from now on."""
         if (client := self._clients.get(connection)) is not None:
             self._idle.setdefault(client, OrderedDict())[connection] = None
+
+    def stall(self, connection: "Connection") -> None:
+        """A connection's client does not read, so it is the first to be closed, though requests wait."""
+        self.wait(connection)
+        if (client := self._clients.get(connection)) is not None:
+            self._idle[client].move_to_end(connection, last=False)
 
     def work(self, connection: "Connection") -> None:
         """A connection has a whole request, so it is not closed for others."""
@@ -132,8 +138,7 @@ class Connection(H11Protocol):
             self._allow(self.limits.timeout)
         super().data_received(data)
         if self._is_busy:
-            self.crowd.work(self)
-            self._allow(None)
+            self._work()
         elif self.cycle is not before:  # its headers are there, but not all of its body
             self._allow(self.limits.timeout + _GRACE)
 
@@ -148,13 +153,14 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Wait for the client to read."""
         super().pause_writing()
+        self.crowd.stall(self)
         self._allow(self.limits.timeout)
 
     def resume_writing(self) -> None:
         """Go on, as the client has read."""
         super().resume_writing()
         if self._is_busy:
-            self._allow(None)
+            self._work()
 
     def give_up(self) -> None:
         """Close the connection without waiting for the client."""
@@ -165,6 +171,12 @@ class Connection(H11Protocol):
     def _is_busy(self) -> bool:
         """Whether a request has arrived whole, and is not answered yet."""
         return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete)
+
+    def _work(self) -> None:
+        """Allow any time for an answer, unless the client does not read: sending more buys it no time."""
+        if not self.flow.write_paused:
+            self.crowd.work(self)
+            self._allow(None)
 
     def _allow(self, seconds: float | None) -> None:
         """Allow so many seconds from now before giving up; None: any number."""
