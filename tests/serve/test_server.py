@@ -235,6 +235,12 @@ def test_the_largest_client_makes_room_for_others() -> None:
         ("http://[::1]:8000", "[::1]:8000", True),
         ("https://advice.example", "advice.example", True),
         ("https://advice.example:443", "advice.example", True),
+        ("https://10.0.0.1:8443", "10.0.0.1:8443", True),  # a proxy that passes the name on
+        ("https://localhost:8000", "localhost:8000", False),  # another server: this one does not encrypt
+        ("https://127.0.0.1", "127.0.0.1", False),
+        ("ftp://localhost:8000", "localhost:8000", False),
+        ("chrome-extension://localhost:8000", "localhost:8000", False),
+        ("chrome-extension://proxy.example", "localhost:8000", False),
         ("http://localhost:3000", "localhost:8000", False),  # another server of the same machine
         ("http://localhost", "localhost:8000", False),
         ("http://127.0.0.1:8000", "localhost:8000", False),

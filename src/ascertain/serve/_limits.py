@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PORTS = {"http": "80", "https": "443"}  # the usual ones
 _MAX_CLIENTS = 10_000  # whose rates are remembered
 _MIN_BURST = 10.0
 
@@ -70,14 +71,19 @@ class Limits:
         return place[0] in self.hosts or (self.any_address and _address(place[0]) is not None)
 
     def trusts(self, origin: str, host: str) -> bool:
-        """Whether a page of this `Origin` may send requests to this `Host`: only the server's own may."""
-        scheme, separator, rest = origin.strip().partition("://")
-        theirs, own = _place(rest), _place(host)
-        if not separator or theirs is None or own is None:
+        """Whether a page of this `Origin` may send requests to this `Host`: only the server's own may.
+
+        The server itself does not encrypt. A proxy may do that for it, but hardly under the name `localhost`,
+        unless `proxied` has it.
+        """
+        scheme, _, rest = origin.strip().casefold().partition("://")
+        theirs, own, usual = _place(rest), _place(host), _PORTS.get(scheme)
+        if usual is None or theirs is None or own is None:
             return False
-        usual = {"http": "80", "https": "443"}.get(scheme.casefold(), "")
+        if theirs[0] in self.proxied:
+            return True
         alike = theirs[0] == own[0] and (theirs[1] or usual) == (own[1] or usual)
-        return alike or theirs[0] in self.proxied
+        return alike and (scheme == "http" or not is_loopback(own[0]))
 
 
 def _place(header: str) -> tuple[str, str] | None:
