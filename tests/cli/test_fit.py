@@ -239,6 +239,15 @@ def test_checking_a_folder_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_run_left_is_in_nobodys_way(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("model-{}.safetensors", "report-{}.html", "card-{}.md"):
+        (tmp_path / f".{name.format('a' * 32)}").touch()
+    assert run(monkeypatch, "fit", *arguments(table, tmp_path), *QUICK) == 0
+    assert {each.name for each in tmp_path.iterdir()} == {"model.safetensors", "report.html", "card.md"}
+
+
 def test_an_interruption_writes_nothing(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

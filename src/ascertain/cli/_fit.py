@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.tree import Tree
 
+from ascertain._core.files import leftovers
 from ascertain.cli import _table_options as options
 from ascertain.cli._app import app, console, errors, progress_bar, warn
 from ascertain.cli._evaluate import print_subgroups
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _BY_AUROC = "lower end of the AUROC's interval"
 _FORKS = 3  # of the policy's first steps, in the terminal
+_WRITTEN = (".safetensors", ".html", ".md")  # the kinds of files that are written
 
 
 @app.command(
@@ -141,6 +143,7 @@ def fit(
     from ascertain.tables._decision_costs import read_decision_costs
 
     check_folder(out, force=force)
+    abandoned = leftovers(out, *_WRITTEN)
     check_effort(effort)
     candidates = with_floor(_candidates(method, state, treatment, restorer, effort))
     restorer = restorer or RESTORERS[effort]
@@ -183,6 +186,8 @@ def fit(
     with errors.status("Writing the report"):
         report = report_fit(data, board, file_hash(table), options.names_in(by))
         _write(report, out)
+        for path in abandoned:  # whoever began them before the fit is not writing them still
+            path.unlink(missing_ok=True)
     if as_json:
         print(json.dumps(fit_data(report), indent=2, allow_nan=False))
         return
@@ -190,14 +195,14 @@ def fit(
 
 
 def check_folder(out: Path, *, force: bool) -> None:
-    """Raise where a folder for a model contains something else."""
+    """Raise where a folder for a model contains something else; what a killed run left is nothing."""
     from ascertain.models._files import is_model, model_file, refuse_foreign
 
     if out.suffix == ".safetensors" or (out.exists() and not out.is_dir()):
         raise InputError(f"{out} is a file; --out names a folder")
     check_writable(out)
     file = model_file(out)
-    if force or not out.exists() or not any(out.iterdir()):
+    if force or not out.exists() or not {*out.iterdir()}.difference(leftovers(out, *_WRITTEN)):
         refuse_foreign(file)
     elif not is_model(file):
         raise InputError(
