@@ -147,7 +147,8 @@ class Advisor:
         """Class probabilities from the known features of each row."""
         blocks = in_blocks(_ROWS_AT_ONCE, x, available)
         found = np.concatenate([np.asarray(_predict(self.predictor, *block), np.float64) for block in blocks])
-        found = _numbers(found[: len(x)])
+        found = found[: len(x)]
+        _check_numbers(found)
         return found / found.sum(axis=1, keepdims=True)
 
     def decide(self, probabilities: Float[np.ndarray, "*batch classes"]) -> Int[np.ndarray, "*batch"]:
@@ -193,7 +194,7 @@ class Advisor:
         advice = Advice(
             *(np.concatenate(part)[: len(x)] for part in zip(*jax.device_get(found), strict=True))
         )
-        _numbers(advice.probabilities)
+        _check_advice(advice)
         return advice
 
     def benefits(
@@ -204,7 +205,9 @@ class Advisor:
         This is the mutual information of the action's features and the class under restorer and predictor:
         the entropy of the mean prediction over draws of the features, less the mean of the entropies.
         """
-        return np.asarray(_benefits(self.parts, x[None], available[None]), np.float64)
+        found = np.asarray(_benefits(self.parts, x[None], available[None]), np.float64)
+        _check_numbers(found)
+        return found
 
     def consult(
         self,
@@ -233,12 +236,14 @@ class Advisor:
         early = max(len(x) - FEW_ROWS, 0)  # as many as the program does not take
         block = in_blocks(FEW_ROWS, x[early:], available[early:])[0]
         found = _consult(*self._flat_parts, *block, acquired, money[:1], closed[None], money[1:])
-        advice, benefits, course = jax.tree.map(np.asarray, found)
-        _numbers(course)
+        told, benefits, course = jax.tree.map(np.asarray, found)
+        advice = Advice(*told)
+        _check_advice(advice)
+        _check_numbers(benefits, course)
         course = course[: len(x) - early].astype(np.float64)
         if early:
             course = np.concatenate([self.track(x[:early], available[:early]), course])
-        return Consulted(Advice(*advice), benefits.astype(np.float64), course)
+        return Consulted(advice, benefits.astype(np.float64), course)
 
     def track(
         self, x: Float[np.ndarray, "rows features"], available: Bool[np.ndarray, "rows features"]
@@ -248,14 +253,24 @@ class Advisor:
         return np.concatenate(jax.device_get(found))[: len(x)].astype(np.float64)
 
 
-def _numbers(probabilities: Float[np.ndarray, "*batch classes"]) -> Float[np.ndarray, "*batch classes"]:
-    """The probabilities, unless they are none: then the numbers of a model make no sense."""
-    if not np.isfinite(probabilities).all():
+def _check_advice(advice: Advice) -> None:
+    """Refuse advice that holds no numbers where people are shown some."""
+    shown = advice.probabilities, advice.low, advice.high, advice.results, advice.after
+    # Scores may be infinite, such as that of what a policy would never do, but not NaN where they count.
+    scores = np.where(advice.legal & ~np.isinf(advice.scores), advice.scores, 0.0)
+    _check_numbers(*shown, scores)
+
+
+def _check_numbers(*shown: Float[np.ndarray, "..."]) -> None:
+    """Raise where any number is NaN or infinite: then the numbers of a model make no sense.
+
+    A look at the model's own numbers would not tell: each may be finite, and their products are not.
+    """
+    if not all(np.isfinite(each).all() for each in shown):
         raise StoreError(
-            "the model predicts NaN: its training diverged, or its file was forged; fit it again, or get a "
-            "fresh copy of the file"
+            "the model predicts NaN or infinity: its training diverged, or its file was forged; fit it "
+            "again, or get a fresh copy of the file"
         )
-    return probabilities
 
 
 def measurable_columns(encoding: Encoding) -> Bool[np.ndarray, "columns features"]:

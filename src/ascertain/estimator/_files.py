@@ -2,11 +2,11 @@
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import numpy as np
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
 from ascertain._core.arrays import on_device
 from ascertain._core.json import Strict, canonical, first_finding
@@ -22,13 +22,16 @@ from ascertain.predictors._masked_mlp import HostPredictor
 from ascertain.tables._encoding import Encoding
 
 _KINDS = {"b": bool, "i": int, "u": int, "f": float, "U": str}
+_MOST = 1e30  # of a number: far beyond any of a model, and sums of them do not overflow single precision
+
+_Amount = Annotated[float, Field(ge=0, le=_MOST)]
 
 
 class _Ranges(Strict):
     """The numbers of `Ranges`; those of the classes that are not predicted come first."""
 
-    unexplained: list[NonNegativeFloat] = Field(min_length=1)
-    factors: tuple[list[NonNegativeFloat], list[NonNegativeFloat]]
+    unexplained: list[_Amount] = Field(min_length=1)
+    factors: tuple[list[_Amount], list[_Amount]]
 
 
 class _Preprocessing(Strict):
@@ -37,7 +40,7 @@ class _Preprocessing(Strict):
     encoding: dict[str, Any]
     classes: list[bool | int | float | str] = Field(min_length=2)
     class_type: str  # as NumPy names it
-    temperature: float = Field(gt=0)
+    temperature: float = Field(gt=0, le=_MOST)
     ranges: _Ranges
     parameters: dict[str, Any]
     auto: AutoChoice | None = None
