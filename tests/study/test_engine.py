@@ -1,6 +1,7 @@
 """The engine with real programs: what comes out, and that neither order nor company changes it."""
 
 import json
+import os
 import shutil
 from collections.abc import Hashable
 from pathlib import Path
@@ -20,10 +21,12 @@ from ascertain.errors import InputError, StoreError
 from ascertain.recipe import _programs as programs
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._programs import Done, Trainee
+from ascertain.recipe._rounding import usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.restoration import fit_hotdeck, score_restorer
 from ascertain.study import run_study
 from ascertain.study._grid import Grid
+from ascertain.study._records import agrees, details_of
 from ascertain.study._runners import Keep, LocalRunner, More, OutOfMemoryError, run_program
 from ascertain.study._status import status_of
 from ascertain.study._store import Store
@@ -158,7 +161,7 @@ def test_a_damaged_record_is_made_again_and_said(finished: Path, tmp_path: Path)
 def test_another_number_of_cores_is_refused_unless_asked_for(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, cores = tmp_path / "copy", programs.usable_cores()
+    folder, cores = tmp_path / "copy", usable_cores()
     assert cores is not None
     shutil.copytree(finished, folder)
     next((folder / "cells").glob("random-s_cube_*")).unlink()
@@ -169,12 +172,32 @@ def test_another_number_of_cores_is_refused_unless_asked_for(
     assert run_study(tiny(), folder, runner=LocalRunner(width=2), mix=True).finished == 24
 
 
-def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NPROC", raising=False)
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 3, 5})
-    assert programs.usable_cores() == 3
-    monkeypatch.setenv("NPROC", "2")
-    assert programs.usable_cores() == 2
+def test_other_options_of_xla_are_refused_unless_asked_for(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished, folder)
+    next((folder / "cells").glob("random-s_cube_*")).unlink()
+    flags = os.environ.get("XLA_FLAGS", "")
+    monkeypatch.setenv("XLA_FLAGS", f"{flags} --xla_cpu_max_isa=AVX --xla_dump_to=somewhere")
+    with pytest.raises(
+        StoreError, match=r"would continue on cpu .* with xla_cpu_max_isa=AVX, where.*same settings.*--mix"
+    ):
+        run_study(tiny(), folder, runner=LocalRunner(width=2))
+    assert run_study(tiny(), folder, runner=LocalRunner(width=2), mix=True).finished == 24
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    with pytest.raises(StoreError, match=r"computed on cpu .* with xla_cpu_max_isa=AVX; this run"):
+        run_study(tiny(), folder, runner=LocalRunner(width=2))
+
+
+def test_a_result_that_does_not_say_its_options_is_gone_on_with() -> None:
+    """Versions before 0.2 recorded neither cores nor options."""
+    runner = LocalRunner(width=2)
+    done = Done([], 1.0, 0.0, 0, runner.device, runner.cores, options=runner.options)
+    details = details_of(done, runner, 2)
+    assert agrees(details, runner)
+    assert agrees({k: v for k, v in details.items() if k not in ("cores", "options")}, runner)
+    assert not agrees({**details, "options": "jax_enable_x64=True"}, runner)
 
 
 def test_a_study_without_scores_of_restorers_goes_on(finished: Path, tmp_path: Path) -> None:

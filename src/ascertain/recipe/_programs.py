@@ -4,7 +4,6 @@ A program consists of a `Stage` (what to compute for one replicate: hashable, pi
 of its inputs. It always runs at its width, so that a replicate's result does not depend on the others.
 """
 
-import os
 import time
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from jaxtyping import Bool
 
 from ascertain._core.arrays import on_device
 from ascertain._core.compilation import compiler_options, make_room, replicated
+from ascertain.recipe._rounding import numeric_options, usable_cores
 from ascertain.recipe._stages import Inputs, Place, Stage
 
 
@@ -28,6 +28,7 @@ class Done(NamedTuple):
     device: str  # its kind
     cores: int | None = None  # that it had, if these are the device
     jobs: float = 1  # that shared its seconds, on average
+    options: str = ""  # of XLA and JAX that change numbers
 
 
 class Begun(NamedTuple):
@@ -102,9 +103,8 @@ class Program:
         """What came out, on the host."""
         outcome = jax.device_get(outcome)
         results = [jax.tree.map(lambda leaf, i=i: leaf[i], outcome) for i in range(replicates)]
-        device = jax.devices()[0].device_kind
-        about = (self.compile_seconds, self.temporary_bytes, device, usable_cores())
-        return Done(results, seconds, *about, replicates)
+        about = (self.compile_seconds, self.temporary_bytes)
+        return Done(results, seconds, *about, **_rounded_by(), jobs=replicates)
 
 
 class TrainingProgram(Program):
@@ -232,8 +232,8 @@ class Places:
         self._numbers[place] = None
         result = jax.tree.map(lambda leaf: np.asarray(leaf[place]), results)
         seconds, jobs = self._seconds[place], round(self._seconds[place] / self._shares[place], 3)
-        about = (program.compile_seconds, program.temporary_bytes, jax.devices()[0].device_kind)
-        return number, Done([result], seconds, *about, usable_cores(), jobs)
+        about = (program.compile_seconds, program.temporary_bytes)
+        return number, Done([result], seconds, *about, **_rounded_by(), jobs=jobs)
 
 
 def program_of(stage: Stage, like: Inputs, width: int) -> Program:
@@ -245,22 +245,13 @@ def run_on_host(stage: Stage, inputs: Inputs) -> Done:
     """Run a stage whose part runs on the host, for one replicate."""
     start = time.perf_counter()
     result = jax.tree.map(np.asarray, jax.device_get(stage(jax.tree.map(on_device, inputs))))
-    seconds, device = time.perf_counter() - start, jax.devices()[0].device_kind
-    return Done([result], seconds, 0.0, 0, device, usable_cores())
+    return Done([result], time.perf_counter() - start, 0.0, 0, **_rounded_by())
 
 
-def usable_cores() -> int | None:
-    """The number of processor cores that compiled programs share; None on other devices.
-
-    XLA splits sums by it, so results differ in rounding. It has a thread for each core that the process may
-    run on, or as many as the variable NPROC says.
-    """
-    if jax.default_backend() != "cpu":
-        return None
-    asked = os.environ.get("NPROC", "")
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+def _rounded_by() -> dict[str, Any]:
+    """What the rounding of results depends on, besides the width and versions."""
+    device = jax.devices()[0].device_kind
+    return {"device": device, "cores": usable_cores(), "options": numeric_options()}
 
 
 def run_once(stage: Stage, inputs: Inputs) -> Any:

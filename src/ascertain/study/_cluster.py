@@ -18,7 +18,8 @@ import jax
 from ascertain._core.checks import check_count
 from ascertain._core.compilation import enable_cache, make_room
 from ascertain.errors import AscertainError, InputError
-from ascertain.recipe._programs import Done, Program, program_of, shape_key, usable_cores
+from ascertain.recipe._programs import Done, Program, program_of, shape_key
+from ascertain.recipe._rounding import numeric_options, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 from ascertain.study._runners import Runner, default_width, run_program
 
@@ -66,13 +67,13 @@ class DaskRunner(Runner):
         self._address = self._client.scheduler.address
         self._client.wait_for_workers(1, timeout=120)
         found = self._client.run(_describe)
-        kinds = sorted({_kind(device, cores) for device, cores, _ in found.values()})
+        kinds = sorted({_kind(*worker[:3]) for worker in found.values()})
         if len(kinds) > 1:
             raise AscertainError(
-                f"the workers have different devices ({', '.join(kinds)}), on which numbers are rounded "
+                f"the workers have different devices or settings ({'; '.join(kinds)}), on which numbers are rounded "
                 "differently; use workers of one kind"
             )
-        self.device, self.cores, _ = next(iter(found.values()))
+        self.device, self.cores, self.options, _ = next(iter(found.values()))
         self.width = check_count("width", width or min(usual for *_, usual in found.values()), least=1)
         self.host = "Dask workers"
         self._stages: dict[Hashable, tuple[Stage, int]] = {}
@@ -94,10 +95,11 @@ class DaskRunner(Runner):
         with self._connected():
             task = self._client.submit(run_chunk, stage, width, inputs, pure=False, **resources)
             done: Done = task.result()
-        theirs, ours = _kind(done.device, done.cores), _kind(self.device, self.cores)
+        theirs = _kind(done.device, done.cores, done.options)
+        ours = _kind(self.device, self.cores, self.options)
         if theirs != ours:
             raise AscertainError(
-                f"a worker with another device has joined: {theirs}, not {ours}; numbers would "
+                f"a worker with another device or other settings has joined: {theirs}, not {ours}; numbers would "
                 "be rounded differently there, so use workers of one kind"
             )
         return done
@@ -166,12 +168,13 @@ def _program(stage: Stage, width: int, structure: Any, leaves: tuple[Any, ...]) 
     return program
 
 
-def _describe() -> tuple[str, int | None, int]:
-    return jax.devices()[0].device_kind, usable_cores(), default_width()
+def _describe() -> tuple[str, int | None, str, int]:
+    return jax.devices()[0].device_kind, usable_cores(), numeric_options(), default_width()
 
 
-def _kind(device: str, cores: int | None) -> str:
-    return device if cores is None else f"{device} with {cores} cores"
+def _kind(device: str, cores: int | None, options: str) -> str:
+    number = "" if cores is None else f" with {cores} cores"
+    return f"{device}{number} and {options}"
 
 
 def _local_workers() -> int:

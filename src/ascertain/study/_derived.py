@@ -20,7 +20,8 @@ def derive(job: Job, grid: Grid, store: Store, runner: Runner, load: Load) -> No
 
     def details() -> dict[str, Any]:
         seconds = time.perf_counter() - start
-        return details_of(Done([], seconds, 0.0, 0, runner.device, runner.cores), runner, 1)
+        done = Done([], seconds, 0.0, 0, runner.device, runner.cores, options=runner.options)
+        return details_of(done, runner, 1)
 
     if job.stage == "auto":
         cell, choice = choose_cell(job, grid.materials, store, load)

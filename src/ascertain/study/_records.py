@@ -48,6 +48,7 @@ def details_of(done: Done, runner: Runner, width: int) -> dict[str, Any]:
         "asked_width": runner.width,  # more than the width where memory did not allow it
         "device": done.device,
         "cores": done.cores,
+        "options": done.options,
         "version": __version__,
         "jax": jax.__version__,
         "host": runner.host,
@@ -56,33 +57,49 @@ def details_of(done: Done, runner: Runner, width: int) -> dict[str, Any]:
 
 
 def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> None:
-    """Raise where a result was computed on another device or number of cores, width or version.
+    """Raise where a result was computed on another device or number of cores, width, version or options.
 
     Then numbers are rounded differently, and training amplifies that.
     """
     if not agrees(details, runner):
-        there, here, cores = _computed_there(details, runner), _computed_here(runner), details.get("cores")
+        there, here = _computed_there(details, runner), _computed_here(details, runner)
+        cores = details.get("cores")
         width = f"--width {details['asked_width']} on such a device"
         bound = f", bound to {cores} by taskset -c 0-{cores - 1}" if cores and cores != runner.cores else ""
+        differ = _options_there(details, runner) != runner.options
+        settings = ", with the same settings of XLA and JAX" if differ else ""
         raise StoreError(
             f"{folder} has results computed {there}; this run would continue {here}, where numbers are "
-            f"rounded differently. Continue as before ({width}{bound}), use another folder, or accept "
+            f"rounded differently. Continue as before ({width}{bound}{settings}), use another folder, or accept "
             "both with --mix"
         )
 
 
 def agrees(details: dict[str, Any], runner: Runner) -> bool:
     """Whether a result was computed as this runner would."""
-    return _computed_there(details, runner) == _computed_here(runner)
+    return _computed_there(details, runner) == _computed_here(details, runner)
 
 
 def _computed_there(details: dict[str, Any], runner: Runner) -> str:
     cores = details.get("cores", runner.cores)  # versions before 0.2 did not record it
-    return _provenance(details["device"], cores, details["asked_width"], details["version"], details["jax"])
+    own = _provenance(details["device"], cores, details["asked_width"], details["version"], details["jax"])
+    return own + _only(_options_there(details, runner), runner.options)
 
 
-def _computed_here(runner: Runner) -> str:
-    return _provenance(runner.device, runner.cores, runner.width, __version__, jax.__version__)
+def _computed_here(details: dict[str, Any], runner: Runner) -> str:
+    own = _provenance(runner.device, runner.cores, runner.width, __version__, jax.__version__)
+    return own + _only(runner.options, _options_there(details, runner))
+
+
+def _options_there(details: dict[str, Any], runner: Runner) -> str:
+    options: str = details.get("options", runner.options)  # neither did they record these
+    return options
+
+
+def _only(options: str, others: str) -> str:
+    """The options that are not among others, as the end of a sentence."""
+    own = sorted(set(options.split()) - set(others.split()))
+    return f" with {', '.join(own)}" if own else ""
 
 
 def _provenance(device: str, cores: int | None, width: int, version: str, jax_version: str) -> str:

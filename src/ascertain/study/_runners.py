@@ -21,7 +21,8 @@ import jax
 from ascertain._core.checks import check_count
 from ascertain._core.compilation import is_crowded, make_room
 from ascertain._core.threads import Turns
-from ascertain.recipe._programs import Done, Program, Trainee, TrainingProgram, program_of, usable_cores
+from ascertain.recipe._programs import Done, Program, Trainee, TrainingProgram, program_of
+from ascertain.recipe._rounding import numeric_options, usable_cores
 from ascertain.recipe._stages import Inputs, Stage
 
 # Replicates of one program. On a GPU, enough to fill it and few enough that short groups waste little; on
@@ -53,6 +54,7 @@ class Runner(ABC):
     width: int  # replicates per program
     device: str  # its kind
     cores: int | None = None  # that compiled programs share; None if the device is another one
+    options: str = ""  # of XLA and JAX that change numbers
     host: str
     turns: Sequence[Turn] = ()  # of the device so far, if it is this process's
 
@@ -119,7 +121,7 @@ class LocalRunner(Runner):
     def __init__(self, width: int | None = None, threads: int | None = None):
         device = jax.devices()[0]
         self.width = check_count("width", width or default_width(), least=1)
-        self.device, self.cores = device.device_kind, usable_cores()
+        self.device, self.cores, self.options = device.device_kind, usable_cores(), numeric_options()
         self.host = platform.node()
         # Python traces one program after the other, in the order in which they are needed.
         self._tracer = ThreadPoolExecutor(1)
