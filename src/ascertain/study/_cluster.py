@@ -70,8 +70,8 @@ class DaskRunner(Runner):
         kinds = sorted({_kind(*worker[:3]) for worker in found.values()})
         if len(kinds) > 1:
             raise AscertainError(
-                f"the workers have different devices or settings ({'; '.join(kinds)}), on which numbers are rounded "
-                "differently; use workers of one kind"
+                f"the workers have different devices or settings ({'; '.join(kinds)}), on which numbers are "
+                "rounded differently; use workers of one kind"
             )
         self.device, self.cores, self.options, _ = next(iter(found.values()))
         self.width = check_count("width", width or min(usual for *_, usual in found.values()), least=1)
@@ -99,8 +99,8 @@ class DaskRunner(Runner):
         ours = _kind(self.device, self.cores, self.options)
         if theirs != ours:
             raise AscertainError(
-                f"a worker with another device or other settings has joined: {theirs}, not {ours}; numbers would "
-                "be rounded differently there, so use workers of one kind"
+                f"a worker with another device or other settings has joined: {theirs}, not {ours}; numbers "
+                "would be rounded differently there, so use workers of one kind"
             )
         return done
 

@@ -70,8 +70,8 @@ def check_provenance(folder: Path, details: dict[str, Any], runner: Runner) -> N
         settings = ", with the same settings of XLA and JAX" if differ else ""
         raise StoreError(
             f"{folder} has results computed {there}; this run would continue {here}, where numbers are "
-            f"rounded differently. Continue as before ({width}{bound}{settings}), use another folder, or accept "
-            "both with --mix"
+            f"rounded differently. Continue as before ({width}{bound}{settings}), use another folder, or "
+            "accept both with --mix"
         )
 
 
