@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.networks import LOWEST
-from ascertain._core.settings import Amount, Count, CountOrZero
+from ascertain._core.settings import Amount, AtOnce, Count, CountOrZero
 from ascertain.errors import InputError
 from ascertain.methods._registry import Cost, State, register
 from ascertain.policy import Policy
@@ -35,7 +35,7 @@ class Settings:
 
     neighbours: Count = 5
     acquisition_cost: Amount = 0.05  # alpha: the weight of a unit of cost against the loss
-    candidates: Count = 100
+    candidates: AtOnce = 100
     candidate_seed: CountOrZero = 0
     may_stop: bool = False  # for soft budgets: stopping competes with the candidates
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP, dropout_masks
-from ascertain._core.settings import Amount, Count, Positive, ShareBelowOne, Sizes
+from ascertain._core.settings import Amount, AtOnce, Count, Positive, ShareBelowOne, Sizes
 from ascertain._core.training import Batch, Schedule, some_completion
 from ascertain.acquisition import acquire
 from ascertain.errors import InputError
@@ -47,7 +47,7 @@ class Settings(aaco.Settings):
     patience: Count = 10
     validation_share: ShareBelowOne = 0.1  # of the choices, to stop training early
     max_rows: Count | None = None  # training rows that AACO acquires for; None = all
-    steps: Count | None = None  # the most acquisitions for a row; None = all actions
+    steps: AtOnce | None = None  # the most acquisitions for a row; None = all actions
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in how many acquisitions the budget can pay for."""

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP
-from ascertain._core.settings import Amount, Count, Positive, Sizes, Temperatures
+from ascertain._core.settings import Amount, AtOnce, Count, Positive, Sizes, Temperatures
 from ascertain._core.training import class_weights, cross_entropy
 from ascertain.methods._gdfs import concrete
 from ascertain.methods._greedy import Plateau, descend, epoch, training_steps, where
@@ -39,7 +39,7 @@ _HARD = 1e-6  # the temperature of choices that are as good as hard
 class Settings:
     """Architecture and training; the defaults are AFABench's."""
 
-    steps: Count | None = None  # picks; None: as many as the budget can pay for
+    steps: AtOnce | None = None  # picks; None: as many as the budget can pay for
     hidden: Sizes = (128, 128)
     temperatures: Temperatures = tuple(np.geomspace(10.0, 0.01, 10).tolist())
     logit_scale: Positive = 0.2  # gamma: logits are divided by it

@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.hashing import mix
 from ascertain._core.networks import MLP, Linear
-from ascertain._core.settings import Amount, Count, Positive, Share, SomeSizes
+from ascertain._core.settings import Amount, AtOnce, Count, Positive, Share, SomeSizes
 from ascertain._core.training import Batch, Schedule
 from ascertain.acquisition import Environment, Slots, Transitions, View, acquire, choice_costs, mean_price
 from ascertain.methods._dqn import DQNSettings, best_choice, explore, next_values, polyak, td_loss
@@ -47,13 +47,13 @@ _PRETRAINING = Schedule(batch_size=128, batches_per_round=100, max_rounds=100, p
 class Settings(DQNSettings):
     """Architecture and training of CwCF; network, optimiser and pretraining are the paper's."""
 
-    slots: Count = 64
+    slots: AtOnce = 64
     learning_rate: Positive = 5e-4
     target_rate: Share = 0.01
     hidden: SomeSizes = (128, 128, 128)
     gradient_norm: Positive = 1.0  # longer gradients are clipped
     replay_slices: Count = 40_000
-    sampled_slices: Count = 256
+    sampled_slices: AtOnce = 256
     validate_every: Count = 200  # batches
     pretraining: Schedule = _PRETRAINING
     pretraining_rate: Positive = 1e-3

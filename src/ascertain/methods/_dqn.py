@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
 from ascertain._core.networks import LOWEST
-from ascertain._core.settings import Count, Positive, Share
+from ascertain._core.settings import AtOnce, Count, Positive, Share
 from ascertain._core.training import Schedule
 from ascertain.errors import InputError
 
@@ -23,8 +23,8 @@ class EpisodeSettings:
     """How to learn from episodes; the defaults are the reference's."""
 
     batches: Count = 4000
-    frames_per_batch: Count = 256
-    slots: Count = 128  # episodes side by side
+    frames_per_batch: AtOnce = 256
+    slots: AtOnce = 128  # episodes side by side
     learning_rate: Positive = 1e-3
     td_lambda: Share = 0.75
 

@@ -19,7 +19,7 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ascertain._core.effort import Effort
-from ascertain._core.settings import Count
+from ascertain._core.settings import AtOnce
 from ascertain.errors import InputError
 from ascertain.methods._greedy import positive_prices
 from ascertain.methods._odin import point_parts
@@ -44,7 +44,7 @@ class Settings:
     far the latent code's posterior moves, less how far it would move were the label known, as in the paper.
     """
 
-    samples: Count = 128
+    samples: AtOnce = 128
     estimator: Literal["prediction", "classifier", "latent"] = "prediction"
     vae: pvae.Settings = field(default_factory=pvae.Settings)
 

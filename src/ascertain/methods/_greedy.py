@@ -15,7 +15,7 @@ from ascertain._core.effort import Effort
 from ascertain._core.hashing import shuffled
 from ascertain._core.networks import MLP, dropout_masks
 from ascertain._core.row_draws import are_many, batch_rows
-from ascertain._core.settings import Amount, Count, CountOrZero, Positive, ShareBelowOne, Sizes
+from ascertain._core.settings import Amount, AtOnce, Count, CountOrZero, Positive, ShareBelowOne, Sizes
 from ascertain._core.training import class_weights, cross_entropy, some_completion
 from ascertain.methods._pretraining import mask_inputs, random_rate, random_subset
 from ascertain.predictors._masked_mlp import MaskedMLP
@@ -46,7 +46,7 @@ class StepSettings(Structure):
 class GreedySettings:
     """The common settings of GDFS and DIME; the defaults are the paper's."""
 
-    steps: Count | None = None  # acquisitions per training row; None: see `training_steps`
+    steps: AtOnce | None = None  # acquisitions per training row; None: see `training_steps`
     batch_size: Count = 128
     learning_rate: Positive = 1e-3
     epochs: Count = 250
@@ -56,7 +56,7 @@ class GreedySettings:
     dropout: ShareBelowOne = 0.3
     least_learning_rate: Amount = 1e-5
     least_pretraining_rate: Amount = 1e-6
-    passes: Count = 1  # over the rows in an epoch; where rows have several completions, each draws its own
+    passes: AtOnce = 1  # over the rows in an epoch; where rows have several completions, each draws its own
 
     def completed(self: AnySettings, problem: Problem, protocol: Protocol) -> AnySettings:
         """Fill in the number of steps."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core import training
 from ascertain._core.networks import MLP
-from ascertain._core.settings import Amount, Count, Sizes, Unrolled
+from ascertain._core.settings import Amount, AtOnce, Sizes, Unrolled
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Frames, Slots, Transitions, choice_costs
 from ascertain.methods._dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
@@ -40,7 +40,7 @@ class Settings(DQNSettings):
     process_steps: Unrolled = 5
     pretraining: Schedule = _PRETRAINING
     cost_weight: Amount | None = None  # of costs in the reward, for soft budgets; None = hard budget
-    most_observed: Count | None = None  # features in an episode, so that no more are read; None = all
+    most_observed: AtOnce | None = None  # features in an episode, so that no more are read; None = all
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":
         """Fill in how many features an episode can observe."""

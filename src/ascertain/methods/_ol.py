@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.hashing import mix
 from ascertain._core.networks import MLP, Linear, dropout_masks
-from ascertain._core.settings import Count, ShareBelowOne, Size
+from ascertain._core.settings import AtOnce, Count, ShareBelowOne, Size
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
 from ascertain.methods._dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
@@ -43,9 +43,9 @@ class Settings(DQNSettings):
     batches: Count = 2000
     hidden: tuple[Size, Size, Size] = (64, 32, 16)
     dropout: ShareBelowOne = 0.5
-    confidence_passes: Count = 100  # dropout masks that a prediction is averaged over
+    confidence_passes: AtOnce = 100  # dropout masks that a prediction is averaged over
     replay_slices: Count = 100_000
-    sampled_slices: Count = 512
+    sampled_slices: AtOnce = 512
     pretraining: Schedule = _PRETRAINING
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP
-from ascertain._core.settings import Count, Positive, Sizes
+from ascertain._core.settings import AtOnce, Count, Positive, Sizes
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.methods._registry import State, register
 from ascertain.methods._static import Static
@@ -37,7 +37,7 @@ class Settings:
     learning_rate: Positive = 1e-3
     epochs: Count = 250
     patience: Count = 4  # epochs without an improvement before training stops
-    exchanges: Count = 1  # of each action, over which the AUROC is averaged
+    exchanges: AtOnce = 1  # of each action, over which the AUROC is averaged
 
     def shortened(self, effort: Effort, n_rows: int) -> "Settings":
         """Train for at most as many updates as an effort allows."""

@@ -27,7 +27,18 @@ from ascertain._core.effort import Effort
 from ascertain._core.hashing import mix
 from ascertain._core.networks import LOWEST, MLP, dropout_masks
 from ascertain._core.row_draws import BlockedRows, WeightedRows, weighted_rows
-from ascertain._core.settings import Amount, AtLeastTwo, Count, Finite, Positive, Share, ShareBelowOne, Sizes
+from ascertain._core.settings import (
+    Amount,
+    AtLeastTwo,
+    AtOnce,
+    Count,
+    Finite,
+    Positive,
+    Share,
+    ShareBelowOne,
+    Sizes,
+    Unrolled,
+)
 from ascertain._core.training import Batch, Schedule, cross_entropy, train
 from ascertain.acquisition import acquire
 from ascertain.decisions import decide
@@ -58,10 +69,10 @@ class Settings:
     """Architecture and training of the planner."""
 
     updates: Count = 3000  # at most: training stops when validation does not improve
-    slots: Count = 128  # states per update ...
-    direct_slots: Count = 256  # ... more in direct learning, where rows with holes have few targets each
+    slots: AtOnce = 128  # states per update ...
+    direct_slots: AtOnce = 256  # ... more in direct learning, where rows with holes have few targets each
     hidden: Sizes = (128, 128)
-    networks: Count = 2  # whose values are averaged
+    networks: Unrolled = 2  # whose values are averaged
     learning_rate: Positive = 1e-3
     decay: Count = 600  # updates after which the learning rate has halved
     weight_decay: Amount = 0.3  # so that noise is not taken for a reason to adapt ...
@@ -70,14 +81,14 @@ class Settings:
     last_epsilon: Share = 0.15  # random choices fall from all to this share ...
     exploring: Count = 1500  # ... over this many updates; longer plans are found late
     floor: Finite = -4.0  # of the utility
-    updates_per_round: Count = 100  # between validations
+    updates_per_round: AtOnce = 100  # between validations
     patience: Count = 15  # rounds without an improvement before training stops
     max_rows: Count = 1024  # for validation
     folds: AtLeastTwo = 5  # a row's utility comes from a predictor that was trained on the other folds
     predictor_dropout: ShareBelowOne = 0.1
     predictor: Schedule = _PREDICTOR
     direct: bool = False  # holes give no target, in place of making actions illegal
-    steps: Count | None = None  # the most acquisitions of an episode; by default what the budget pays for
+    steps: AtOnce | None = None  # the most acquisitions of an episode; by default what the budget pays for
     money: Positive | None = None  # what a unit of cost must save for it to be spent; None: spend the budget
 
     def completed(self, problem: Problem, protocol: Protocol) -> "Settings":

@@ -30,7 +30,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core import training
 from ascertain._core.effort import Effort
 from ascertain._core.networks import MLP
-from ascertain._core.settings import Amount, Count, Positive, Size, Sizes
+from ascertain._core.settings import Amount, AtOnce, Positive, Size, Sizes
 from ascertain._core.training import Batch, Schedule, class_weights
 from ascertain.methods._greedy import positive_prices
 from ascertain.methods._pretraining import mask_inputs, random_subset
@@ -62,8 +62,8 @@ class Settings:
     encoder: Sizes = (20, 20)  # hidden layers for each action
     hidden: Sizes = (100, 100)  # of the predictor
     bottleneck: Amount = 1e-3  # beta: the weight of the divergence from standard normal components
-    training_draws: Count = 20
-    draws: Count = 200  # when acting
+    training_draws: AtOnce = 20
+    draws: AtOnce = 200  # when acting
     learning_rate: Positive = 1e-3
     schedule: Schedule = _SCHEDULE  # without the penalty, and again with it
 

@@ -10,7 +10,7 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
-from ascertain._core.settings import Count
+from ascertain._core.settings import AtOnce, Count
 from ascertain._core.training import class_weights
 from ascertain.errors import InputError
 from ascertain.methods._registry import State, register
@@ -28,7 +28,7 @@ _FLOOR = -4.0  # of the log probability, as in the planner
 class Settings:
     """How many routes to compare, on how many rows, by which metric."""
 
-    routes: Count = 2000
+    routes: AtOnce = 2000
     max_rows: Count = 4096
     # "likelihood": the log probability of the true class, where classes weigh the same. Accuracy cannot tell
     # routes apart where one class is rare.

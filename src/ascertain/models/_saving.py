@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from pydantic import JsonValue, create_model
+from pydantic import JsonValue, ValidationError, create_model
 
 from ascertain import methods, predictors, restoration
 from ascertain._core.arrays import on_device
@@ -474,4 +474,10 @@ def _settings(part: Part, record: PartRecord) -> Any:
     number = len(jax.tree.leaves(record.settings, is_leaf=lambda value: not value))
     if number > _MOST_SETTINGS:
         raise InputError(f"{part.name} has {number:,} settings, more than the {_MOST_SETTINGS} that are read")
-    return _settings_model(part).model_validate_json(canonical({"settings": record.settings})).settings
+    try:
+        return _settings_model(part).model_validate_json(canonical({"settings": record.settings})).settings
+    except ValidationError as error:
+        value = error.errors(include_url=False, include_context=False)[0]["input"]
+        # A number is told, but not for too long; where a key is missing, for instance, it is all the settings.
+        got = f", got {value!r:.40}" if isinstance(value, int | float) else ""
+        raise InputError(f"{first_finding(error)}{got}") from error

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ascertain._core.effort import Effort, batches_per_epoch
 from ascertain._core.networks import MLP
 from ascertain._core.padding import padded_rows
-from ascertain._core.settings import Count, Positive, Share, Size, Sizes
+from ascertain._core.settings import AtOnce, Positive, Share, Size, Sizes
 from ascertain._core.training import Batch, Schedule, train
 from ascertain.problem import Problem, Table
 from ascertain.restoration._observed_values import ObservedValues, keep_observed_values
@@ -39,8 +39,8 @@ class Settings:
 
     latent: Size = 10
     hidden: Sizes = (128, 128)  # of the encoder, and of the decoder
-    training_codes: Count = 16  # drawn for each row
-    codes: Count = 64  # drawn for each row to be completed, of which one is kept
+    training_codes: AtOnce = 16  # drawn for each row
+    codes: AtOnce = 64  # drawn for each row to be completed, of which one is kept
     most_hidden: Share = 0.5  # inputs of a row are hidden with a probability uniform up to this
     label_hidden: Share = 1 / 3  # share of rows that are trained on without their label
     least_deviation: Positive = 0.1  # of the decoder, in standard deviations of a column

@@ -19,7 +19,7 @@ from jax.scipy.special import gammaln, logsumexp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ascertain._core.effort import Effort
-from ascertain._core.settings import Count, CountOrZero, Counts
+from ascertain._core.settings import AtOnce, Count, CountOrZero, Counts
 from ascertain.problem import Problem, Table
 from ascertain.restoration._observed_values import ObservedValues, keep_observed_values
 from ascertain.restoration._registry import register
@@ -38,7 +38,7 @@ class Settings:
     """The numbers of components to choose from, and the length of expectation maximisation."""
 
     components: Counts = (1, 2, 4, 8, 16, 32)
-    starts: Count = 3  # for each number
+    starts: AtOnce = 3  # for each number
     wide_updates: CountOrZero = 20  # before priors are estimated: else components never part
     updates: Count = 60
     most_rows: Count = 20_000  # to learn from

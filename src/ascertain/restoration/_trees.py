@@ -16,7 +16,7 @@ from scipy.spatial import KDTree
 from sklearn.ensemble import ExtraTreesRegressor
 
 from ascertain._core.arrays import on_device
-from ascertain._core.settings import Count
+from ascertain._core.settings import AtOnce, Count
 from ascertain.problem import Problem, Table
 from ascertain.restoration._registry import register
 
@@ -25,7 +25,7 @@ from ascertain.restoration._registry import register
 class Settings:
     """The size of the forests, and the length of the chains."""
 
-    trees: Count = 20
+    trees: AtOnce = 20
     least_leaf: Count = 5  # rows
     donors: Count = 5  # to draw from
     sweeps: Count = 5
