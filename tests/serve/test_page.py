@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._consultation import Consultation
 from tests.analysis.report.browser import Browser
+from tests.core.test_text import ORDINARY, UNSEEN
 from tests.serve.cases import EVIL, Client
 
 pytestmark = pytest.mark.needs("browser")
@@ -74,6 +75,12 @@ def test_control_characters_of_names_are_shown_as_escapes(page: Page, client: Cl
     for label in (f"Price of {shown}", f"{shown}: not possible"):
         assert page.get_by_label(label, exact=True).count() == 1
     assert f"{shown} (set-up)" in page.locator(".prices th").all_text_contents()
+
+
+def test_the_page_shows_what_is_unseen_as_the_terminal_does(page: Page) -> None:
+    for text, shown in (*((each, each) for each in ORDINARY), *UNSEEN):
+        if "\ud800" not in text:  # half a character, which no reply can hold
+            assert page.evaluate("text => visible(text)", text) == shown
 
 
 def test_going_past_the_budget_is_remarked(page: Page) -> None:

@@ -1,11 +1,26 @@
 "use strict";
 // Charts as SVG. Text is set by textContent alone, so that no name can become markup.
 
-/** A text with its control characters as escapes: they come from a table, and are to be seen and do nothing. */
+// As in _core/text.py.
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe0f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+const SYMBOLS = /[\u00a9\u00ae\u203c-\u3299\ud83c-\ud83e\udc00-\udfff]/; // halves of emoji, too
+const SCRIPTS = /[\u0600-\u0dff\u1000-\u109f\u1780-\u18af]/;
+
+/** Whether a joiner, or the mark for an emoji's colours, is between characters that need it. */
+const isNeeded = (found, before, after) => {
+  const joined = (each) => SCRIPTS.test(each) || SYMBOLS.test(each);
+  if (found === "\ufe0f") return SYMBOLS.test(before) || after === "\u20e3";
+  return (found === "\u200c" || found === "\u200d") && (joined(before) || before === "\ufe0f") && joined(after);
+};
+
+/** A text with its control and invisible characters as escapes: they are to be seen and do nothing. */
 const visible = (text) =>
-  String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (found) => {
-    const code = found.charCodeAt(0);
-    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
+  String(text).replace(UNSEEN, (found, at, whole) => {
+    if (isNeeded(found, whole.charAt(at - 1), whole.charAt(at + 1))) return found;
+    const code = found.codePointAt(0);
+    if (code < 256) return `\\x${code.toString(16).padStart(2, "0")}`;
+    return code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
   });
 
 const charts = (function () {
