@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -325,3 +326,29 @@ def test_a_decision_that_is_not_for_the_likeliest_class_is_explained() -> None:
     assert "(the least expected cost)" in told
     assert f"decide [bold]{other}[/]" in told
     assert "expected cost" not in prediction_text(answer)
+
+
+def test_names_stay_in_their_lines() -> None:
+    """Those of models that others have made, too."""
+    found = advisor()
+
+    def forged(name: str) -> str:
+        return f"{name}\nWarning: forged\u200b" if name in ("age", "ecg") else name
+
+    encoding = replace(
+        found.encoding,
+        columns=tuple(replace(each, name=forged(each.name)) for each in found.encoding.columns),
+        actions=tuple(
+            replace(each, name=forged(each.name), columns=tuple(map(forged, each.columns)))
+            for each in found.encoding.actions
+        ),
+        known=tuple(map(forged, found.encoding.known)),
+    )
+    classes = np.array([f"{name}\r\nWarning: forged" for name in found.classes])
+    case = Consultation(replace(found, encoding=encoding, classes=classes))
+    _, terminal = typed("40", "f", "list", case=case)
+    prompts = [prompt.partition(",")[0] for prompt in terminal.prompts]
+    assert prompts[0] == r"age\nWarning: forged\u200b"
+    assert not re.search("^ *Warning", terminal.shown, re.MULTILINE)
+    assert r"ecg\nWarning: forged\u200b" in terminal.shown
+    assert r"no\r\nWarning: forged" in terminal.shown

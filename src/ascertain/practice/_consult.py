@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from ascertain._core.checks import LARGEST_BUDGET
 from ascertain._core.files import replacing
 from ascertain._core.frames import value_name
+from ascertain._core.text import visible_line
 from ascertain.errors import InputError, did_you_mean
 from ascertain.estimator._advisor import Advisor
 from ascertain.estimator._case_prices import check_case_costs, stated_prices
@@ -47,6 +48,11 @@ _WHY = {
 }
 
 
+def escape(text: str) -> str:
+    """Make a text with names in it one line, and no markup."""
+    return markup.escape(visible_line(text))
+
+
 def read_case(advisor: Advisor, path: Path, budget: float | None) -> Consultation:
     """Read a case that `save` has written; a given budget replaces the saved one."""
     try:
@@ -66,7 +72,7 @@ class Session:
     def __init__(self, case: Consultation, ask: Ask, console: Console, saved: Path | None = None):
         self.case = case
         self.saved = saved
-        self._ask = ask
+        self._ask: Ask = lambda prompt: ask(visible_line(prompt))
         self._console = console
         self._last_saved = case
         self._columns: dict[str, Column] = {each.name: each for each in case.advisor.encoding.columns}
