@@ -88,6 +88,15 @@ def test_compressed_files_and_a_byte_order_mark(tmp_path: Path) -> None:
     assert list(read_frame(path)) == ["age", "pain", "scan", "sick"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_on_any_system(tmp_path: Path, end: str) -> None:
+    (tmp_path / "mine.csv").write_bytes(f"a,b,y{end}1,2,yes{end}3,,no{end}".encode())
+    table = read_frame(tmp_path / "mine.csv")
+    assert list(table) == ["a", "b", "y"]
+    assert table["y"].tolist() == ["yes", "no"]
+    assert table["b"].isna().tolist() == [False, True]
+
+
 def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
     from_text = read_frame(write(tmp_path, PATIENTS), markers=["-9"])
     raw = pd.DataFrame(

@@ -70,13 +70,14 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> str:
     except LookupError as error:
         raise InputError(f"no encoding is called {encoding!r}; try cp1252, latin-1 or utf-16") from error
     try:
-        return content.decode("utf-8-sig" if chosen == "utf-8" else chosen)
+        text = content.decode("utf-8-sig" if chosen == "utf-8" else chosen)
     except UnicodeDecodeError as error:
         said = "UTF-8" if encoding is None else encoding
         raise InputError(
             f"{path.name} is not {said} text ({error}); name its encoding (--encoding cp1252 is common where "
             "Excel on Windows wrote it), or save it as CSV in UTF-8"
         ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")  # which ends lines on old Macs
 
 
 def _sheet_text(path: Path, sheet: str | None) -> str:
