@@ -113,6 +113,18 @@ def test_parquet_gives_the_same_table(tmp_path: Path) -> None:
     assert table["scan"].tolist()[0] == 0.5
 
 
+@pytest.mark.parametrize("kind", ["object", "string", "category"])
+@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet"])
+def test_line_breaks_within_names_and_texts_become_spaces(tmp_path: Path, name: str, kind: str) -> None:
+    texts = pd.Series(["well", "ill\r\n Error:\tforged", None, "well\n"], dtype=kind)
+    raw = pd.DataFrame({"age\n\tError: forged": [1.5, 2.5, 3.5, 4.5], "y": texts})
+    raw.to_csv(tmp_path / name, index=False) if name.endswith("csv") else raw.to_parquet(tmp_path / name)
+    table = read_frame(tmp_path / name)
+    assert list(table) == ["age Error: forged", "y"]
+    assert table["y"].dropna().tolist() == ["well", "ill Error: forged", "well"]
+    assert table["y"].isna().tolist() == [False, False, True, False]
+
+
 @pytest.mark.parametrize(
     ("text", "target", "message"),
     [

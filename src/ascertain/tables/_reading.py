@@ -27,6 +27,7 @@ from ascertain.tables._usable import set_aside
 MARKERS = ("", "?", ".", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "<NA>", "#N/A")
 MOST_CLASSES = 30  # a target with more is an amount rather than a class
 _SEPARATORS = ",;\t|"
+_BREAKS = re.compile(r"[\t\n\r]")
 _DECIMAL_COMMA = re.compile(r"(^|;)\s*[+-]?[0-9]+,[0-9]+\s*(;|$)", re.MULTILINE)
 
 
@@ -185,7 +186,11 @@ def read_frame(
     encoding: str | None = None,
     sheet: str | None = None,
 ) -> pd.DataFrame:
-    """Read a CSV, Excel or Parquet file; cells that hold a marker are missing."""
+    """Read a CSV, Excel or Parquet file; cells that hold a marker are missing.
+
+    Line breaks and tabs in names and texts become spaces: columns, classes and categories are shown in lines
+    of their own.
+    """
     check_file(path)
     if path.suffix in (".parquet", ".pq"):
         table = _read_parquet(path, {*MARKERS, *markers})
@@ -194,7 +199,7 @@ def read_frame(
         table = _read_csv(path, read_text(path, encoding, sheet), separator, [*MARKERS, *markers])
     if table.empty:
         raise InputError(f"{path.name} has {len(table)} rows and {len(table.columns)} columns: it is empty")
-    return as_pandas(table)
+    return as_pandas(_without_breaks(table))
 
 
 def likely_separator(line: str) -> str:
@@ -248,6 +253,23 @@ def _parse_csv(path: Path, text: str, **options: Any) -> pd.DataFrame:
         ) from error
     # Titles of spreadsheets have line breaks.
     return table.set_axis([" ".join(str(name).split()) for name in table.columns], axis=1)
+
+
+def _without_breaks(table: pd.DataFrame) -> pd.DataFrame:
+    table = table.set_axis([_in_one_line(str(name)) for name in table.columns], axis=1)
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place]
+        if column.dtype.kind == "O" and any(map(_has_break, column)):
+            table.isetitem(place, column.astype(object).map(_in_one_line))
+    return table
+
+
+def _has_break(cell: Any) -> bool:
+    return isinstance(cell, str) and bool(_BREAKS.search(cell))
+
+
+def _in_one_line(cell: Any) -> Any:
+    return " ".join(cell.split()) if _has_break(cell) else cell
 
 
 def _check_header(path: Path, header: list[str]) -> None:
