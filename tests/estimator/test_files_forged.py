@@ -1,5 +1,6 @@
 """Classifiers that somebody has changed who knows how to compute the digests: nobody is shown nonsense."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,3 +77,38 @@ def test_numbers_beyond_single_precision_are_refused(
 ) -> None:
     with pytest.raises(StoreError, match=message):
         load(change)
+
+
+def become_dates(more: dict[str, Any], **changes: Any) -> None:
+    more["encoding"]["columns"][0].update(kind="date", order="ymd", **changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda more: more.update(class_type="<U500000000"), "2 classes of 2,000,000,000 bytes each are too"),
+        (lambda more: more.update(class_type="<U999999999"), "cannot be used|can be used"),
+        (lambda more: more.update(class_type="i4,("), "class_type: String should match"),
+        (lambda more: more.update(class_type="f4," * 100_000), "class_type: String should match"),
+        (lambda more: more.update(class_type="<f77"), "data type '<f77' not understood"),
+        (lambda more: more.update(class_type="<i8", classes=[10**400, 1]), "too large"),
+        (lambda more: become_dates(more, low=-1e300, high=1e300), "dates of the column 'age' are in no"),
+        (lambda more: become_dates(more, mean=[1e300]), "dates of the column 'age' are in no calendar"),
+        (lambda more: more["parameters"].update(method=5), "method: Input should be a valid string"),
+        (lambda more: more["parameters"].update(predictor={"a": 1}), "predictor: Input should be a valid"),
+        (lambda more: more["parameters"].update(costs=[[[]]]), "costs: Input should be"),
+    ],
+)
+def test_nonsense_is_refused_quickly(
+    load: Callable[..., AcquisitionClassifier], change: Callable[[Any], None], message: str
+) -> None:
+    start = time.perf_counter()
+    with pytest.raises(StoreError, match=message):
+        load(change)
+    assert time.perf_counter() - start < 5  # seconds; on busy cores
+
+
+def test_dates_of_any_calendar_are_read(load: Callable[..., AcquisitionClassifier]) -> None:
+    last = 2_932_896 + 86_399 / 86_400  # the last second of the year 9999, which may stand for "never"
+    model = load(lambda more: become_dates(more, low=-719_162.0, high=last))
+    assert model.advisor_.encoding.columns[0].allowed == "a date (0001-01-01 to 9999-12-31 23:59 in training)"

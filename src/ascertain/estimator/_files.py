@@ -19,10 +19,12 @@ from ascertain.models._files import REMEDY
 from ascertain.models._saving import SavedModel, load_model, save_model
 from ascertain.predictors._calibration import Calibrated
 from ascertain.predictors._masked_mlp import HostPredictor
+from ascertain.tables._dates import day_name
 from ascertain.tables._encoding import Encoding
 
 _KINDS = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 _MOST = 1e30  # of a number: far beyond any of a model, and sums of them do not overflow single precision
+_MOST_BYTES = 2**28  # of all classes, each with room for the longest one
 
 _Amount = Annotated[float, Field(ge=0, le=_MOST)]
 
@@ -39,7 +41,8 @@ class _Preprocessing(Strict):
 
     encoding: dict[str, Any]
     classes: list[bool | int | float | str] = Field(min_length=2)
-    class_type: str  # as NumPy names it
+    # As NumPy names it, which would read far more than classes are saved with, such as structures.
+    class_type: str = Field(pattern=r"^(\|b1|[<>|][iu][1248]|[<>]f[0-9]{1,2}|[<>]U[0-9]{1,9}|O)$")
     temperature: float = Field(gt=0, le=_MOST)
     ranges: _Ranges
     parameters: dict[str, Any]
@@ -47,6 +50,27 @@ class _Preprocessing(Strict):
     target: str | None = None
     table_rows: tuple[PositiveInt, PositiveInt] | None = None
     habits: tuple[LabelSign, ...] = ()
+
+
+class _Parameters(Strict, extra="allow"):
+    """The parameters of the constructor that must be there in this type; it looks at the others itself."""
+
+    method: str = ""
+    state: str = ""
+    treatment: str | None = None
+    restorer: str | None = None
+    predictor: str = ""
+    effort: str = ""
+    completions: int = 1
+    budget: float | None = None
+    costs: dict[str, float] | None = None
+    groups: dict[str, list[str]] | None = None
+    known: list[str] | None = None
+    default_cost: float | None = None
+    class_weight: str | None = None
+    validation_fraction: float = 0.2
+    random_state: int | None = None
+    stop_early: bool = False
 
 
 def save_advisor(path: str | Path, advisor: Advisor, parameters: dict[str, Any]) -> None:
@@ -92,12 +116,14 @@ def load_advisor(path: str | Path) -> tuple[Advisor, dict[str, Any]]:
         raise StoreError(f"{path} holds a policy but no classifier; it can be read with ascertain.load_model")
     try:
         more = _Preprocessing.model_validate_json(canonical(model.preprocessing))
+        _Parameters.model_validate_json(canonical(more.parameters))
         encoding = Encoding.from_json(more.encoding)
-        classes = np.array(more.classes, np.dtype(more.class_type))
+        _check_dates(encoding)
+        classes = _from_json(more.classes, more.class_type)
         problem = encoding.problem(float(model.problem.budget), [str(each) for each in classes])
         if model.problem.decision_costs is not None:
             problem = problem.with_decision_costs(np.asarray(model.problem.decision_costs))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:  # whole numbers in JSON can be of any size
         raise StoreError(
             f"{path} does not hold a classifier that can be used: {first_finding(error)}; {REMEDY}"
         ) from error
@@ -124,3 +150,21 @@ def _as_json(classes: np.ndarray) -> list[Any]:
                 f"the class {each!r} cannot be written as JSON; use texts or numbers for classes"
             )
     return list(classes)
+
+
+def _from_json(classes: list[Any], kind: str) -> np.ndarray:
+    """Classes as they were in the training table; raises rather than take much memory."""
+    found = np.dtype(kind)
+    if found.itemsize * len(classes) > _MOST_BYTES:
+        raise InputError(f"{len(classes):,} classes of {found.itemsize:,} bytes each are too large")
+    return np.array(classes, found)
+
+
+def _check_dates(encoding: Encoding) -> None:
+    """Raise where a column of dates has any that no calendar has, so that they could not be told."""
+    for column in encoding.columns:
+        days = (column.low, column.high, column.mean[0]) if column.kind == "date" else ()
+        try:
+            _ = [day_name(each) for each in days if each is not None]
+        except OverflowError as error:
+            raise InputError(f"the dates of the column {column.name!r} are in no calendar") from error
