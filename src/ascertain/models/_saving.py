@@ -478,6 +478,6 @@ def _settings(part: Part, record: PartRecord) -> Any:
         return _settings_model(part).model_validate_json(canonical({"settings": record.settings})).settings
     except ValidationError as error:
         value = error.errors(include_url=False, include_context=False)[0]["input"]
-        # A number is told, but not for too long; where a key is missing, for instance, it is all the settings.
+        # Numbers are told, but not at any length; where a key is missing, it would be all the settings.
         got = f", got {value!r:.40}" if isinstance(value, int | float) else ""
         raise InputError(f"{first_finding(error)}{got}") from error
