@@ -60,6 +60,15 @@ def test_timeline_says_what_the_device_did(
     assert run(monkeypatch, "study", "timeline", str(finished_by_command / "figures")) == 2
 
 
+def test_a_folder_without_a_timeline_is_named_without_its_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "study", "timeline", "\x1b[31mX") == 2
+    shown = capsys.readouterr().err
+    assert r"\x1b[31mX has no timeline of a run" in shown
+    assert "\x1b" not in shown
+
+
 @pytest.mark.slow
 def test_a_study_of_own_parts_runs_as_its_page_says(tmp_path: Path) -> None:
     """`docs/extend.md` goes through it; in a process of its own, since a plugin registers parts for good."""

@@ -40,7 +40,27 @@ def test_runs_come_in_their_order(tmp_path: Path) -> None:
     assert [run.began for run in read_timelines(tmp_path)] == [10, 1000]
 
 
-def test_a_file_that_is_no_timeline_is_named(tmp_path: Path) -> None:
-    _write(tmp_path, "a.json", {"began": 1})
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"began": 1},
+        [],
+        {**RUN, "seconds": 0},
+        {**RUN, "seconds": float("nan")},
+        {**RUN, "began": 1e300},
+        {**RUN, "began": 10**400},
+        {**RUN, "busy": [["a", 6, "b"]]},
+        {**RUN, "busy": [[0, 1e308, "a"], [-1e308, 0, "b"]], "seconds": 1},
+    ],
+)
+def test_a_file_that_is_no_timeline_is_named(content: object, tmp_path: Path) -> None:
+    _write(tmp_path, "a.json", content)
+    with pytest.raises(StoreError, match=r"a\.json"):
+        read_timelines(tmp_path)
+
+
+def test_a_timeline_that_is_nested_too_deeply_is_named(tmp_path: Path) -> None:
+    _write(tmp_path, "a.json", RUN)
+    (tmp_path / "timelines" / "a.json").write_text("[" * 100_000)
     with pytest.raises(StoreError, match=r"a\.json"):
         read_timelines(tmp_path)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ascertain.cli._app import DataDir, app, console, errors, progress_bar, warn
 from ascertain.cli._processes import run_in_processes
+from ascertain.errors import StoreError
 
 if TYPE_CHECKING:
     from ascertain.study import Study
@@ -191,7 +192,7 @@ def study_timeline(
 
     runs = read_timelines(folder)
     if not runs:
-        raise typer.BadParameter(f"{folder} has no timeline of a run", param_hint="DIR")
+        raise StoreError(f"{folder} has no timeline of a run")
     printed = Table("began", "host", "device", "seconds", "busy", "waits for programs", "idle")
     work: dict[str, float] = {}
     for run in runs:

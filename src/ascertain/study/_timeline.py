@@ -4,6 +4,7 @@ Every run writes one file into the folder `timelines` of its store. Times are in
 """
 
 import json
+import math
 import os
 import platform
 import time
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ascertain._core.files import replacing
+from ascertain._core.json import plain_json
 from ascertain.errors import StoreError
 from ascertain.study._runners import Turn
 
 FOLDER = "timelines"
+_YEAR_9999 = 253_370_764_800  # seconds since 1970; later times cannot be written
 
 
 class Timeline:
@@ -76,21 +79,25 @@ def read_timelines(folder: Path) -> list[Shares]:
     found = []
     for path in sorted((folder / FOLDER).glob("[!.]*.json")):
         try:
-            found.append(_shares(json.loads(path.read_bytes())))
-        except (ValueError, KeyError, TypeError) as error:
+            found.append(_shares(plain_json(path.read_bytes())))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise StoreError(f"{path} is not a timeline ({error!r}); delete it") from error
     return sorted(found, key=lambda shares: shares.began)
 
 
-def _shares(content: dict[str, Any]) -> Shares:
-    busy = _union([(start, end) for start, end, _ in content["busy"]])
-    either = _union(busy + [(start, end) for start, end in content["lacking_programs"]])
+def _shares(content: Any) -> Shares:
+    turns = [(float(start), float(end), str(name)) for start, end, name in content["busy"]]
+    busy = _union([(start, end) for start, end, _ in turns])
+    lacking = [(float(start), float(end)) for start, end in content["lacking_programs"]]
+    either = _union(busy + lacking)
     work: dict[str, float] = {}
-    for start, end, name in content["busy"]:
+    for start, end, name in turns:
         work[name] = work.get(name, 0.0) + end - start
     total, used = float(content["seconds"]), _length(busy)
     waiting = _length(either) - used
-    about = (content["began"], content["host"], content["device"])
+    about = (float(content["began"]), str(content["host"]), str(content["device"]))
+    if not (total > 0 and 0 <= about[0] < _YEAR_9999 and math.isfinite(used) and math.isfinite(waiting)):
+        raise ValueError("its times make no sense")
     return Shares(*about, total, used, waiting, max(0.0, total - used - waiting), work)
 
 
