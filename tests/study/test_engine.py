@@ -26,7 +26,7 @@ from ascertain.recipe._stages import Inputs, Stage
 from ascertain.restoration import fit_hotdeck, score_restorer
 from ascertain.study import run_study
 from ascertain.study._grid import Grid
-from ascertain.study._records import agrees, details_of
+from ascertain.study._records import agrees, details_of, write_study_file
 from ascertain.study._runners import Keep, LocalRunner, More, OutOfMemoryError, run_program
 from ascertain.study._status import status_of
 from ascertain.study._store import Store
@@ -104,6 +104,16 @@ def test_a_finished_study_is_left_alone(finished: Path) -> None:
     summary = run_study(tiny(), finished, runner=LocalRunner(width=2))
     assert summary.finished == 24
     assert before == {path: path.stat().st_mtime_ns for path in (finished / "cells").iterdir()}
+
+
+def test_a_study_file_in_another_encoding_is_written_anew(finished: Path, tmp_path: Path) -> None:
+    """As an editor may have saved it."""
+    folder = tmp_path / "copy"
+    shutil.copytree(finished, folder)
+    (folder / "study.toml").write_bytes("# größe".encode("latin-1"))
+    write_study_file(tiny(), folder)
+    assert (folder / "study.toml").read_bytes() == (finished / "study.toml").read_bytes()
+    assert not (folder / "results.parquet").exists()
 
 
 def test_lost_and_broken_files_are_made_again(finished: Path, tmp_path: Path) -> None:

@@ -37,6 +37,45 @@ def test_the_main_figure_is_part_of_the_grid() -> None:
     assert (main.mechanisms, main.rates) == (("mcar",), (0.7,))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TOML + "a = " + "[" * 5000 + "]" * 5000, "nested deeper"),
+        (TOML + ".".join(["a"] * 20_000) + " = 1", "nested deeper"),
+        ("seed = " + "9" * 5000 + TOML, "too large"),
+        (TOML.replace("[0, 1]", "[100000000000000000000]"), "splits are numbered from 0 to 2147483647"),
+        (TOML.replace('"hotdeck"', f'"hotdeck:{"9" * 5000}"'), "restorers: 'hotdeck:.*80 bytes at most"),
+    ],
+    ids=["lists", "dots", "digits", "split", "completions"],
+)
+def test_what_python_cannot_read_or_hold_is_one_message(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        _read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("budgets = [1" + "0" * 400 + "]", "tables.own.budgets has a number that is too large"),
+        ("budgets = [1]\ndefault_cost = 1" + "0" * 400, "default_cost has a number that is too large"),
+        ('budgets = [1]\ncosts = "a\\u0000"', "tables.own.costs: a path cannot contain the character NUL"),
+        ('budgets = [1]\nsetup = "a\\u0000"', "tables.own.setup: a path cannot contain the character NUL"),
+    ],
+    ids=["budget", "price", "costs", "setup"],
+)
+def test_paths_and_prices_that_are_none_are_refused(line: str, message: str, tmp_path: Path) -> None:
+    text = TOML.replace('"cube_nuc"', '"own"') + f'[tables.own]\npath = "a.csv"\ntarget = "y"\n{line}\n'
+    with pytest.raises(InputError, match=message):
+        _read(tmp_path, text)
+
+
+def test_a_budget_too_large_for_a_float_is_refused() -> None:
+    table = {"path": "a.csv", "target": "y", "budgets": (10**400,)}
+    study = tiny(datasets=("own",), tables={"own": table})
+    with pytest.raises(InputError, match=r"tables\.own\.budgets must be one or more positive numbers"):
+        check_study(study)
+
+
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_what_is_shipped_is_valid(name: str) -> None:
     assert read_study(name).name == name

@@ -1,7 +1,6 @@
 """Methods, and training one of them."""
 
 import json
-import tomllib
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -11,12 +10,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ascertain._core.toml import parse_toml
 from ascertain.cli._app import DataDir, app, console, progress_bar, warn
 from ascertain.errors import InputError, did_you_mean
 from ascertain.protocol import protocol as named_protocol
 
 if TYPE_CHECKING:
     from ascertain.recipe import Trained
+
+_LONGEST_SHOWN = 80  # characters of a setting in a message
 
 methods_app = typer.Typer(no_args_is_help=True, help="List the acquisition methods.")
 app.add_typer(methods_app, name="methods")
@@ -157,13 +159,14 @@ def _settings(texts: list[str]) -> dict[str, dict[str, Any]]:
     """Read `part.field=value`, as in a study file's `[settings]`."""
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
+        shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
         try:
-            content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"--set {text} is not of the form gdfs.epochs=10: {error}") from error
+            content = parse_toml(text)
+        except ValueError as error:
+            raise InputError(f"--set {shown} is not of the form gdfs.epochs=10: {error}") from error
         for part, changes in content.items():
             if not isinstance(changes, dict):
-                raise InputError(f"--set {text} names no part; write for example gdfs.epochs=10")
+                raise InputError(f"--set {shown} names no part; write for example gdfs.epochs=10")
             found.setdefault(part, {}).update(changes)
     return found
 

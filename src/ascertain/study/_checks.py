@@ -1,10 +1,9 @@
 """Whether what a study file names exists, and whether its numbers make sense."""
 
+import math
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from ascertain import datasets, methods, missingness, predictors, restoration
 from ascertain._core.checks import check_rate
@@ -17,6 +16,7 @@ from ascertain.restoration._treatments import PAPERS
 if TYPE_CHECKING:
     from ascertain.study._file import Study
 
+_MOST_SPLITS = 2**31  # seeds of splits are numbers of 32 bits
 _LONGEST_NAME = 80  # bytes; names of cells are longer by what else they are about
 
 
@@ -72,7 +72,14 @@ def _check_names(study: "Study") -> None:
                     hint += "; one of your own is known after ascertain --plugin FILE study ..."
                 raise InputError(f"{key}: there is no {name!r}; {hint}")
     for entry in study.restorers:
+        if len(entry.encode()) > _LONGEST_NAME:
+            raise InputError(f"restorers: {entry[:20]!r}... can have {_LONGEST_NAME} bytes at most")
         Restoring.parse(entry)
+    for name, table in study.tables.items():
+        for key in ("path", "costs", "setup"):
+            value = getattr(table, key)
+            if isinstance(value, str) and "\0" in value:
+                raise InputError(f"tables.{name}.{key}: a path cannot contain the character NUL")
     for key in ("datasets", "methods", "treatments", "restorers", "mechanisms", "rates", "holes", "splits"):
         values = getattr(study, key) or ()
         for value in values:
@@ -85,12 +92,12 @@ def _check_values(study: "Study") -> None:
     for rate in (*study.rates, *(rate for _, rate in study.holes or ())):
         check_rate(rate)
     for split in study.splits:
-        if split < 0:
-            raise InputError(f"splits are numbered from 0, got {split}")
+        if not 0 <= split < _MOST_SPLITS:
+            raise InputError(f"splits are numbered from 0 to {_MOST_SPLITS - 1}, got {split}")
     budgets = {f"budgets.{name}": amounts for name, amounts in study.budgets.items()}
     budgets |= {f"tables.{name}.budgets": table.budgets for name, table in study.tables.items()}
     for key, amounts in budgets.items():
-        if not amounts or not all(np.isfinite(amount) and amount > 0 for amount in amounts):
+        if not amounts or not all(_is_finite(amount) and amount > 0 for amount in amounts):
             raise InputError(f"{key} must be one or more positive numbers, got {list(amounts)}")
     for name, changes in study.settings.items():
         _check_settings(name, changes, study.predictor)
@@ -110,6 +117,14 @@ def _check_values(study: "Study") -> None:
         )
     if "restored" in treatments and not study.restorers:
         raise InputError("restored data need at least one of restorers")
+
+
+def _is_finite(amount: SupportsFloat) -> bool:
+    """Whether an amount is finite as a float; a whole number may be too large for one."""
+    try:
+        return math.isfinite(float(amount))
+    except OverflowError:
+        return False
 
 
 def _check_settings(name: str, changes: Mapping[str, Any], predictor: str) -> None:

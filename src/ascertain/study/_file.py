@@ -1,7 +1,6 @@
 """Study files: what to run, as TOML that is checked before anything is computed."""
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ascertain import datasets, methods
 from ascertain._core.files import replacing
+from ascertain._core.toml import parse_toml
 from ascertain.datasets._dataset import Dataset
 from ascertain.errors import InputError, did_you_mean
 from ascertain.evaluation._auto import AUTO
@@ -297,8 +297,8 @@ def read_study(source: str | Path) -> Study:
     else:
         raise InputError(f"there is no study file {source}; the package comes with {', '.join(shipped())}")
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = parse_toml(text)
+    except ValueError as error:
         raise InputError(f"{source} is not valid TOML: {error}") from error
     study = _validated(content, str(source))
     tables = {name: table.relative_to(path.parent) for name, table in study.tables.items()}

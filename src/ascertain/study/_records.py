@@ -141,7 +141,7 @@ def routes_record(
 def write_study_file(study: Study, folder: Path) -> None:
     """Write the study file; tables of an earlier, different study are removed."""
     path = folder / "study.toml"
-    if path.exists() and path.read_text(encoding="utf-8") != study_text(study):
+    if path.exists() and path.read_bytes() != study_text(study).encode():  # whatever it was saved as
         for name in TABLES:
             (folder / name).unlink(missing_ok=True)
     write_study(study, path)
