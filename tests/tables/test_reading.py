@@ -273,6 +273,19 @@ def test_columns_that_no_policy_can_use_are_set_aside() -> None:
     assert {"patient_id", "row", "note"} <= set(set_aside(half))
 
 
+def test_columns_that_were_hardly_ever_measured_are_set_aside() -> None:
+    table = pd.DataFrame(
+        {"often": np.arange(50) / 7, "eight": np.nan, "two": np.nan, "one": np.nan, "text": None}
+    )
+    for name, count in (("eight", 8), ("two", 2), ("one", 1)):
+        table.loc[10 : 9 + count, name] = np.arange(count) + 0.5
+    table.loc[:6, "text"] = list("abababa")
+    found = idle_columns(table)
+    assert list(found) == ["two", "one", "text"]
+    assert found["two"] == "it was measured in 2 rows, too few to tell anything"
+    assert list(idle_columns(table.head(40))) == ["one"]  # all columns of a small table may have as few
+
+
 def test_numbers_with_stray_texts_are_named_with_rows_and_what_to_type(tmp_path: Path) -> None:
     cells = [f"{i / 7:.3f}" for i in range(40)]
     cells[3] = cells[30] = "err"

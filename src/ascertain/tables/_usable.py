@@ -1,4 +1,4 @@
-"""Columns that no policy can use, and why: never measured, constant, identifiers."""
+"""Columns that no policy can use, and why: never measured or hardly ever, constant, identifiers."""
 
 import re
 import shlex
@@ -14,6 +14,9 @@ from ascertain.tables._columns import LARGEST, MOSTLY, learn, no_dates
 _ID_NAME = re.compile(
     r"(^|[^a-z])(id|uid|uuid|index|nr|rowid|key|pidnum|recordid|unnamed: 0)($|[^a-z])", re.I
 )
+# Four values of each of two classes lie apart by chance in 2 of 70 orders (a rank test); three, in 2 of 20.
+_FEWEST_VALUES = 8
+_FEW_ROWS = 40  # up to here, all columns may have as few
 _FEWEST_FOR_ID = 20  # in fewer rows, whole numbers may well differ by chance
 _NARROW = 2  # whole numbers that all differ, within a range of so many times the rows, number the rows
 _FEWEST_NUMBERS = 10  # different ones; fewer may be the names of categories
@@ -21,7 +24,7 @@ _MOST_LISTED = 5  # stray texts
 
 
 def idle_columns(columns: pd.DataFrame, *, named: bool = True) -> dict[str, str]:
-    """The columns that were never measured, always hold the same value, or identify rows, and why.
+    """The columns that were hardly ever measured, always hold the same value, or identify rows, and why.
 
     Columns without names of their own are not taken for identifiers, since their numbers alone may mislead.
     """
@@ -62,6 +65,8 @@ def _idle(name: str, column: "pd.Series[Any]", named: bool) -> str | None:
         return "it was never measured"
     if (there == there.iloc[0]).all() if np.ndim(there.iloc[0]) == 0 else False:
         return f"it always holds {value_name(there.iloc[0])}, so it can tell nothing"
+    if len(there) < _FEWEST_VALUES and len(column) > _FEW_ROWS:
+        return f"it was measured in {len(there)} rows, too few to tell anything"
     if named and _identifies_rows(name, there, len(column)):
         numbers = pd.api.types.is_numeric_dtype(there.dtype)
         what = "it numbers the rows" if numbers else "its texts tell rows apart"
