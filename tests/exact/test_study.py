@@ -139,13 +139,12 @@ def test_another_seed_gives_other_data(tmp_path: Path, small: pd.DataFrame) -> N
 
 
 def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path: Path) -> None:
-    killed, writing = (tmp_path / f".regret-{letter * 32}.parquet" for letter in "ab")
-    for path in (killed, writing):
+    killed, other = (tmp_path / f".{name}-{'a' * 32}.parquet" for name in ("regret", "mine"))
+    for path in (killed, other):
         path.touch()
-    os.utime(killed, (0, 0))
     run_study(Sweep(dims=[6], budgets=[2], rates=[0.6], sizes=[10], replicates=1), tmp_path)
     assert not killed.exists()
-    assert writing.exists()  # perhaps by another command, just now
+    assert other.exists()
 
 
 class TestRefusals:
@@ -161,6 +160,25 @@ class TestRefusals:
         whole = (tmp_path / "regret.parquet").read_bytes()
         (tmp_path / "regret.parquet").write_bytes(whole[: len(whole) // 2])
         with pytest.raises(StoreError, match=r"regret\.parquet cannot be read; remove it"):
+            run_study(SMALL, tmp_path)
+
+    @pytest.mark.parametrize(
+        ("about", "message"),
+        [
+            (b'{"sead": 0, "sampler": 1}', "is damaged: it lacks its seed"),
+            (b'{"seed": 0, "sampler": 1, "rows": 9}', "is damaged"),
+            (b'{"seed": 0, "sampler": 1', "cannot be read"),
+            (b"[1]", "cannot be read"),
+            (b"[" * 100_000, "cannot be read"),
+        ],
+        ids=["seed", "rows", "end", "list", "nested"],
+    )
+    def test_a_description_that_changed_on_disk(self, about: bytes, message: str, tmp_path: Path) -> None:
+        """Pages of numbers have checksums; what describes them has none."""
+        run_study(SMALL, tmp_path)
+        path = tmp_path / "regret.parquet"
+        pq.write_table(pq.read_table(path).replace_schema_metadata({b"ascertain": about}), path)
+        with pytest.raises(StoreError, match=rf"regret\.parquet {message}"):
             run_study(SMALL, tmp_path)
 
     def test_a_regret_that_changed_on_disk(self, tmp_path: Path) -> None:
@@ -223,7 +241,6 @@ def test_a_dead_worker_is_reported_and_nothing_is_lost(
 
 
 def _die(task: study.Task) -> list[study.Regret]:
-    import os
     import signal
 
     os.kill(os.getpid(), signal.SIGKILL)

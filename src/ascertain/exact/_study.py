@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ascertain._core.checks import check_count, check_rate
-from ascertain._core.files import remove_abandoned, replacing
+from ascertain._core.files import leftovers, replacing
 from ascertain.errors import AscertainError, InputError, StoreError
 from ascertain.exact._bits import BitRows
 from ascertain.exact._planning import Approach, estimate_from, plan_from
@@ -32,6 +32,8 @@ MAX_SIZE = 10**8  # some gigabytes of bits
 MAX_REPLICATES = 10**6
 _SAVE_EVERY = 15.0  # seconds
 _METADATA = b"ascertain"
+# What readers of Parquet and JSON raise for damaged files. Checksums cover numbers, not what describes them.
+_UNREADABLE = (OSError, pa.ArrowException, ValueError, LookupError, TypeError, RecursionError)
 _SAMPLER = 1  # raised whenever the study draws other data for the same seed
 
 
@@ -278,26 +280,34 @@ class _RegretFile:
         self.path, self.seed = path, seed
         self.unsaved: list[Regret] = []
         self.table = self._load()
-        remove_abandoned(path)
+        for left in leftovers(path.parent, path.suffix):  # of killed runs, as this one has the folder's lock
+            if left.name.startswith(f".{path.stem}-"):
+                left.unlink(missing_ok=True)
 
     def _load(self) -> pd.DataFrame:
         if not self.path.exists():
             return SCHEMA.empty_table().to_pandas()
         try:
             table = pq.read_table(self.path, page_checksum_verification=True)
-        except (OSError, pa.ArrowException) as error:
+            frame = table.to_pandas()
+            about = dict(json.loads((table.schema.metadata or {}).get(_METADATA, b"{}")))
+        except _UNREADABLE as error:
             raise StoreError(
                 f"{self.path} cannot be read; remove it or use another folder ({error})"
             ) from error
-        provenance = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if not table.schema.equals(SCHEMA) or provenance.get("sampler") != _SAMPLER:
-            raise StoreError(f"{self.path} is not a result of this version of the study; use another folder")
-        if provenance["seed"] != self.seed:
+        rows = about.get("rows", len(frame))  # 0.1 did not write it
+        if not table.schema.equals(SCHEMA) or (about.get("sampler"), rows) != (_SAMPLER, len(frame)):
             raise StoreError(
-                f"{self.path} was made with seed {provenance['seed']}, not {self.seed}; "
+                f"{self.path} is damaged, or not a result of this version of the study; use another folder"
+            )
+        if "seed" not in about:
+            raise StoreError(f"{self.path} is damaged: it lacks its seed; remove it or use another folder")
+        if about["seed"] != self.seed:
+            raise StoreError(
+                f"{self.path} was made with seed {about['seed']}, not {self.seed}; "
                 "use that seed or another folder"
             )
-        return table.to_pandas()
+        return frame
 
     def save(self) -> None:
         """Write everything; only then forget what is unsaved, so that an interrupted call can be repeated."""
@@ -308,8 +318,8 @@ class _RegretFile:
         together = pd.concat([self.table, new.to_pandas()], ignore_index=True)
         together = together.sort_values(SCHEMA.names[:-1], ignore_index=True)
         table = pa.Table.from_pandas(together, SCHEMA, preserve_index=False)
-        provenance = json.dumps({"seed": self.seed, "sampler": _SAMPLER})
+        about = json.dumps({"seed": self.seed, "sampler": _SAMPLER, "rows": len(together)})
         with replacing(self.path) as temporary:
-            described = table.replace_schema_metadata({_METADATA: provenance})
+            described = table.replace_schema_metadata({_METADATA: about})
             pq.write_table(described, temporary, write_page_checksum=True)
         self.table, self.unsaved = together, []
