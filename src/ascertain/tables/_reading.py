@@ -260,7 +260,7 @@ def _without_breaks(table: pd.DataFrame) -> pd.DataFrame:
     for place in range(table.shape[1]):
         column = table.iloc[:, place]
         if column.dtype.kind == "O" and any(map(_has_break, column)):
-            table.isetitem(place, column.astype(object).map(_in_one_line))
+            table.isetitem(place, column.astype(object).map(_in_one_line).array)
     return table
 
 
