@@ -50,7 +50,7 @@ def _is_plain(annotation: Any) -> bool:
     return "jaxtyping" not in text and "'" not in text
 
 
-jaxtyping.jaxtyped = _with_checks
+jaxtyping.jaxtyped = _with_checks  # type: ignore[assignment]
 install_import_hook("ascertain", f"{strict.__name__}.{check}")
 
 import jax  # noqa: E402

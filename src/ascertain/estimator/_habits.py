@@ -61,14 +61,14 @@ class Habits:
 
 def known_signs(
     encoding: Encoding,
-    X: Any,
+    columns: Any,
     y: Int[np.ndarray, " rows"],
-    classes: Sequence[str],  # noqa: N803
+    classes: Sequence[str],
 ) -> tuple[LabelSign, ...]:
     """Known columns that rows of some classes lack more often than others."""
     if not encoding.flagged:
         return ()
-    is_there = encoding.values(X, unseen="missing")[:, -len(encoding.flagged) :] == 0
+    is_there = encoding.values(columns, unseen="missing")[:, -len(encoding.flagged) :] == 0
     signs, _ = signs_of_label(is_there, encoding.flagged, y, classes)
     return tuple(replace(sign, known=True) for sign in signs)
 
