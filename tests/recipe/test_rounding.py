@@ -73,12 +73,12 @@ def test_options_are_those_that_change_numbers(monkeypatch: pytest.MonkeyPatch, 
     usual = numeric_options().split()
     assert usual == sorted(usual)
     assert {"jax_enable_x64=False", "jax_default_matmul_precision=None"} <= set(usual)
-    flags = "--xla_b=1 --xla_dump_to='a folder' --xla_a --xla_log_all=1 --xla_b=2"
+    flags = """--xla_b=1 --xla_dump_to='a --xla_c' --xla_a --xla_log_all=it's --xla_b=2 --xla_d="4" """
     file = tmp_path / "flags"
     file.write_text(flags)
     for variable in (flags, f"  {flags}", str(file)):
         monkeypatch.setenv("XLA_FLAGS", variable)
-        assert set(numeric_options().split()) - set(usual) == {"xla_a=true", "xla_b=2"}
+        assert set(numeric_options().split()) - set(usual) == {"xla_a=true", "xla_b=2", "xla_d=4"}
 
 
 def test_settings_of_jax_are_among_the_options() -> None:

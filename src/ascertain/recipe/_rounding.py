@@ -2,13 +2,14 @@
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 import jax
 
 _THREADS = ("PJRT_NPROC", "NPROC")  # the first that is a number counts
 _NUMBER = re.compile(r"([+-]?)0*([0-9]{1,10})")
+# XLA knows quotes only where a value begins; what is not closed ends with the text.
+_FLAG = re.compile(r"""--([\w-]+)(?:="((?:[^"\\]|\\.)*)"?|='([^']*)'?|=?(\S*))""", re.DOTALL)
 _SPACE = " \t\n\v\f\r"
 _LARGEST = 2**31  # of a 32-bit integer
 
@@ -62,5 +63,4 @@ def _flags() -> dict[str, str]:
     text = os.environ.get("XLA_FLAGS", "").strip()
     if text and not text.startswith("--"):
         text = Path(text).read_text()  # there is one, or XLA would have ended the process
-    pairs = (each.removeprefix("--").partition("=") for each in shlex.split(text))
-    return {name: value or "true" for name, _, value in pairs}
+    return {found[1]: found[2] or found[3] or found[4] or "true" for found in _FLAG.finditer(text)}
