@@ -111,7 +111,9 @@ def study_run(
     mix: Annotated[
         bool,
         typer.Option(
-            "--mix", help="Go on with a folder computed at another width or on other cores or devices."
+            "--mix",
+            help="Go on with a folder computed at another width, on other cores or devices, or with other "
+            "settings of XLA and JAX.",
         ),
     ] = False,
     stop_after: Annotated[

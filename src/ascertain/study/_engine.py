@@ -81,7 +81,7 @@ def run_study(
         Where to look for data files.
     mix
         Whether to add to results that were computed at another width, on another kind of device or number of
-        processor cores, or by other versions.
+        processor cores, with other settings of XLA and JAX, or by other versions.
     stop_after
         Seconds after which no chunk is begun. Those begun before are finished and saved; long trainings
         (Partial VAEs) are interrupted, and the next run goes on with them.
