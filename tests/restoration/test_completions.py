@@ -84,7 +84,7 @@ def test_a_restorer_is_named_with_its_completions(text: str, name: str, completi
     assert str(Restoring.parse(text)) == shown
 
 
-@pytest.mark.parametrize("number", ["", "0", "-1", "1.5", "six", "²", "6:6", " 6"])
+@pytest.mark.parametrize("number", ["", "0", "-1", "1.5", "six", "²", "6:6", " 6", "9" * 5000])
 def test_what_is_no_number_of_completions_is_named(number: str) -> None:
     with pytest.raises(InputError, match=r"'hotdeck:.*': after the colon comes the number of completions"):
         Restoring.parse(f"hotdeck:{number}")

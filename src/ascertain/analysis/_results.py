@@ -1,6 +1,5 @@
 """The results of a study, read from its folder, and the setting that its figures are about."""
 
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ascertain._core.frames import listed
+from ascertain._core.toml import parse_toml
 from ascertain.errors import InputError
 from ascertain.reporting._names import in_order, mechanism_name, restorer_name
 
@@ -180,8 +180,8 @@ def _read_study(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return parse_toml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise InputError(f"{path} is not a study file: {error}") from error
 
 

@@ -53,6 +53,7 @@ class RestorerPart(Part):
             )
 
 
+_MOST_DIGITS = 9  # of a number of completions
 _RESTORERS = Registry(
     "restorer",
     "ascertain.restoration",
@@ -89,9 +90,10 @@ class Restoring(NamedTuple):
         get(name)
         if not colon:
             return cls(name)
-        if not (number.isascii() and number.isdigit() and int(number) >= 1):
+        if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS and int(number) >= 1):
             raise InputError(
-                f"{text!r}: after the colon comes the number of completions, as in {name}:6; not {number!r}"
+                f"{text[:40]!r}: after the colon comes the number of completions, as in {name}:6; "
+                f"not {number[:40]!r}"
             )
         return cls(name, check_completions(int(number)))
 

@@ -69,6 +69,10 @@ def test_a_known_column_that_no_well_person_has_is_used_with_a_warning() -> None
     (sentence,) = habit_sentences(data.signs)
     assert sentence.startswith("Whether 'noise' is on file tells the class: it is for 100% of 'ill' and 0%")
     assert not habit_sentences(hold_out(table(1.0), budget=2.0, known=["noise"]).signs)
+
+
+@pytest.mark.slow
+def test_the_classifier_warns_of_such_a_column_too() -> None:
     user = table(0.0)
     model = AcquisitionClassifier("static", budget=2, known=["noise"], effort="low", random_state=0)
     with pytest.warns(UserWarning, match="Whether 'noise' is on file tells the class"):
