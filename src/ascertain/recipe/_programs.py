@@ -169,12 +169,15 @@ class Places:
             return
         self._inputs = self._inputs or [trainees[0].inputs] * self._program.width
         places = [place for place, number in enumerate(self._numbers) if number is None]
+        interrupted = {}
         for place, (inputs, begun) in zip(places[: len(trainees)], trainees, strict=True):
             self._inputs[place], self._numbers[place], self._fresh[place] = inputs, self._came, True
             self._seconds[place] = self._shares[place] = 0.0
             self._came += 1
             if begun is not None and self._fits(begun):
-                self._go_on(place, begun)
+                interrupted[place] = begun
+        if interrupted:
+            self._go_on(interrupted)
         self._stacked = jax.device_put(stack(self._inputs))
 
     def _fits(self, begun: Begun) -> bool:
@@ -182,14 +185,16 @@ class Places:
         own = [(leaf.shape[1:], leaf.dtype) for leaf in jax.tree.leaves(self._state)]
         return own == [(leaf.shape, leaf.dtype) for leaf in begun.state]
 
-    def _go_on(self, place: int, begun: Begun) -> None:
-        """Let the replicate in a place go on where it was interrupted."""
+    def _go_on(self, interrupted: dict[int, Begun]) -> None:
+        """Let the replicates in these places go on where they were interrupted."""
         leaves, structure = jax.tree.flatten(self._state)
         leaves = [np.array(leaf) for leaf in leaves]
-        for leaf, own in zip(leaves, begun.state, strict=True):
-            leaf[place] = own
-        self._state, self._fresh[place] = jax.tree.unflatten(structure, leaves), False
-        self._seconds[place], self._shares[place] = begun.seconds, begun.seconds / begun.jobs
+        for place, begun in interrupted.items():
+            for leaf, own in zip(leaves, begun.state, strict=True):
+                leaf[place] = own
+            self._fresh[place] = False
+            self._seconds[place], self._shares[place] = begun.seconds, begun.seconds / begun.jobs
+        self._state = jax.tree.unflatten(structure, leaves)
 
     def advance(self) -> dict[int, Done]:
         """Train for some rounds; what has stopped leaves."""
