@@ -4,6 +4,8 @@
 milliseconds or more, and tables come in all shapes.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import jax
@@ -30,3 +32,15 @@ def take_rows(tree: Tree, rows: Int[Array | np.ndarray, "*taken"]) -> Tree:
         places = np.asarray(rows)
         taken = jax.tree.map(lambda leaf: on_device(np.asarray(leaf)[places]), tree)
     return taken
+
+
+@contextmanager
+def on_cores() -> Iterator[None]:
+    """Compute on processor cores, where JAX may use them: a busy device answers when it has done the rest."""
+    try:
+        cores = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX was told to use another kind of device only
+        yield
+        return
+    with jax.default_device(cores):
+        yield

@@ -16,7 +16,12 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
 
 def random_words(seed: UInt32[Array, ""], n: int) -> UInt32[Array, " n"]:
     """Draw `n` random 32-bit words, the hashes of as many counters."""
-    return mix(jnp.arange(n, dtype=jnp.uint32) * jnp.uint32(_GOLDEN) + seed)
+    return random_words_at(seed, jnp.arange(n, dtype=jnp.uint32))
+
+
+def random_words_at(seed: UInt32[Array, ""], place: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
+    """Look up words of `random_words` without drawing all of them."""
+    return mix(place * jnp.uint32(_GOLDEN) + seed)
 
 
 def shuffled(

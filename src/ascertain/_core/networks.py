@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt32
 
 from ascertain._core.hashing import random_words
 
@@ -78,10 +78,15 @@ def dropout_masks(key: PRNGKeyArray, rate: float, shape: tuple[int, ...]) -> Boo
     a fraction of JAX's generator.
     """
     n = math.prod(shape)
-    seed = jr.bits(key, (), jnp.uint32)
+    seed = seed_of(key)
     if rate == 0.5:
         shifts = jnp.arange(32, dtype=jnp.uint32)
         kept = (random_words(seed, -(-n // 32))[:, None] >> shifts[None] & 1) == 1
     else:
         kept = jax.lax.bitcast_convert_type(random_words(seed, -(-n // 2)), jnp.uint16) >= round(rate * 2**16)
     return kept.reshape(-1)[:n].reshape(shape)
+
+
+def seed_of(key: PRNGKeyArray) -> UInt32[Array, ""]:
+    """The seed of the hashed counters that `dropout_masks` are drawn from."""
+    return jr.bits(key, (), jnp.uint32)

@@ -12,15 +12,16 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ascertain._core import training
 from ascertain._core.hashing import mix
-from ascertain._core.networks import MLP, Linear, dropout_masks
+from ascertain._core.networks import MLP, Linear, dropout_masks, seed_of
 from ascertain._core.settings import AtOnce, Count, ShareBelowOne, Size
 from ascertain._core.training import Batch, Schedule, class_weights, cross_entropy
 from ascertain.acquisition import Environment, Slots, Transitions, View, choice_costs
 from ascertain.methods._dqn import DQNSettings, explore, lambda_returns, next_values, polyak, td_loss
+from ascertain.methods._dropout_passes import fits_kernel, mean_probability
 from ascertain.methods._pretraining import SCHEDULE, mask_inputs, random_rate, random_subset
 from ascertain.methods._registry import Cost, State, register
 from ascertain.methods._replay import Replay
@@ -287,24 +288,47 @@ def confidence(
     key: PRNGKeyArray, own: MLP, inputs: Float[Array, "batch inputs"], settings: Settings
 ) -> Float[Array, "batch classes"]:
     """The classifier's mean probabilities over dropout masks; the layer before the first is computed once."""
-    first, *rest = own.layers
-    hidden = jax.nn.relu(first(inputs))
-    at_once = min(_PASSES_AT_ONCE, settings.confidence_passes)
-    rounds = -(-settings.confidence_passes // at_once)
+    first, *others = own.layers
+    hidden, rest = jax.nn.relu(first(inputs)), tuple(others)
+    passes = settings.confidence_passes
+    at_once = min(_PASSES_AT_ONCE, passes)
+    rounds = jr.split(key, -(-passes // at_once))
+    keys = jax.vmap(lambda k: jr.split(k, len(rest)))(rounds)
 
-    def some_passes(total: Array, turn: tuple[PRNGKeyArray, Array]) -> tuple[Array, None]:
-        key, wanted = turn
+    def in_rounds(hidden: Array, rest: tuple[Linear, ...], keys: Array) -> Array:
+        return _mean_probability(hidden, rest, keys, at_once, settings)
+
+    def in_kernel(hidden: Array, rest: tuple[Linear, ...], keys: Array) -> Array:
+        return mean_probability(hidden, rest, jax.vmap(jax.vmap(seed_of))(keys), passes, at_once)
+
+    if not fits_kernel(rest, settings.dropout):
+        return in_rounds(hidden, rest, keys)
+    mean: Array = jax.lax.platform_dependent(hidden, rest, keys, cuda=in_kernel, default=in_rounds)
+    return mean
+
+
+def _mean_probability(
+    hidden: Float[Array, "batch units"],
+    layers: tuple[Linear, ...],
+    keys: Key[Array, "rounds layers"],
+    at_once: int,
+    settings: Settings,
+) -> Float[Array, "batch classes"]:
+    """The mean over dropout masks; `keys` has one for every round of passes and every layer."""
+
+    def some_passes(total: Array, turn: tuple[Array, Array]) -> tuple[Array, None]:
+        keys, wanted = turn
         out = jnp.broadcast_to(hidden[None], (at_once, *hidden.shape))
-        for layer, k in zip(rest, jr.split(key, len(rest)), strict=True):
+        for layer, k in zip(layers, keys, strict=True):
             kept = dropout_masks(k, settings.dropout, out.shape)
             out = layer(jax.nn.relu(jnp.where(kept, out / (1 - settings.dropout), 0.0)))
         probability = jax.nn.softmax(out) * wanted[:, None, None]
         return total + probability.sum(axis=0), None
 
     # The last round may count fewer passes than it computes.
-    wanted = (jnp.arange(rounds * at_once) < settings.confidence_passes).reshape(rounds, at_once)
-    nothing = jnp.zeros((inputs.shape[0], own.layers[-1].bias.shape[0]))
-    total, _ = jax.lax.scan(some_passes, nothing, (jr.split(key, rounds), wanted))
+    wanted = (jnp.arange(len(keys) * at_once) < settings.confidence_passes).reshape(-1, at_once)
+    nothing = jnp.zeros((hidden.shape[0], layers[-1].bias.shape[0]))
+    total, _ = jax.lax.scan(some_passes, nothing, (keys, wanted))
     return total / settings.confidence_passes
 
 

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from ascertain._core.arrays import on_cores
 from ascertain.evaluation._routes import route_structure
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import Load
@@ -15,7 +16,15 @@ from ascertain.study._store import Store
 
 
 def derive(job: Job, grid: Grid, store: Store, runner: Runner, load: Load) -> None:
-    """Compute a job of the stage `auto` or `routes`, and save its record."""
+    """Compute a job of the stage `auto` or `routes`, and save its record.
+
+    The many small steps would each wait for a chunk on the device, so they are computed beside it.
+    """
+    with on_cores():
+        _derive(job, grid, store, runner, load)
+
+
+def _derive(job: Job, grid: Grid, store: Store, runner: Runner, load: Load) -> None:
     start = time.perf_counter()
 
     def details() -> dict[str, Any]:

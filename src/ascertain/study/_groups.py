@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ascertain.recipe._jobs import Job
 from ascertain.recipe._materials import Materials
-from ascertain.study._costs import LAST_AWAITED, chunk_seconds, cost_of, stage_rank, work_of
+from ascertain.study._costs import LAST_AWAITED, chunk_seconds, stage_rank, work_of
 from ascertain.study._runners import WIDTHS, Runner
 
 _MOST_PLACES = WIDTHS["gpu"]
@@ -66,14 +66,16 @@ def group_jobs(jobs: list[Job], materials: Materials, runner: Runner) -> list[Gr
 def tracing_order(groups: list[Group]) -> list[Group]:
     """Order groups as their programs are to be traced: as they are to be computed, but for the first ones.
 
-    Of what all policies wait for, the program that takes longest to compile comes first: others are traced
-    and compiled meanwhile.
+    Long trainings that all policies wait for keep a device busy while the rest is traced and compiled. So
+    they come first, with what they need themselves.
     """
+    long = [group for group in groups if stage_rank(group.waiting[0]) == LAST_AWAITED]
+    needed = {need.id for group in long for job in group.waiting for need in job.all_needs()}
 
-    def rank(group: Group) -> tuple[bool, float]:
-        job = group.waiting[0]
-        awaited = stage_rank(job) <= LAST_AWAITED
-        return not awaited, -cost_of(job).compiling if awaited else 0.0
+    def rank(group: Group) -> int:
+        if group in long:
+            return 0
+        return 1 if any(job.id in needed for job in group.waiting) else 2
 
     return sorted(groups, key=rank)
 
