@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ascertain import Problem, Table
-from ascertain._core.arrays import on_device, take_rows
+from ascertain._core.arrays import on_cores, on_device, take_rows
 
 
 def test_values_are_copied() -> None:
@@ -52,3 +52,17 @@ def test_tables_of_a_new_shape_compile_nothing(caplog: pytest.LogCaptureFixture)
         table = Table(x, y).take(np.arange(17))
     assert len(table.y) == 17
     assert not [record for record in caplog.records if "ompiling" in record.getMessage()]
+
+
+def test_what_is_computed_on_cores_is() -> None:
+    with on_cores():
+        assert on_device([1.0]).devices() == {jax.local_devices(backend="cpu")[0]}
+
+
+def test_where_there_are_no_cores_the_device_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_of_that_kind(backend: str) -> None:
+        raise RuntimeError(f"Unknown backend {backend}")
+
+    monkeypatch.setattr(jax, "local_devices", none_of_that_kind)
+    with on_cores():
+        assert on_device([1.0]).devices() == {jax.devices()[0]}

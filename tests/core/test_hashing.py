@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascertain._core.hashing import mix, random_words, shuffled
+from ascertain._core.hashing import mix, random_words, random_words_at, shuffled
 
 ALPHA = 1e-5  # of each statistical test; the seeds are fixed
 
@@ -73,6 +73,8 @@ def test_mixing_is_lowbias32_and_can_be_undone(word: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 12345, MASK])
 def test_words_hash_counters_a_golden_step_apart(seed: int) -> None:
     found = np.asarray(random_words(jnp.uint32(seed), 5))
+    places = jnp.asarray([4, 1], jnp.uint32)
+    np.testing.assert_array_equal(random_words_at(jnp.uint32(seed), places), found[[4, 1]])
     assert found.dtype == np.uint32
     step = round(2**32 * (np.sqrt(5) - 1) / 2)
     assert found.tolist() == [slow_mix((i * step + seed) & MASK) for i in range(5)]

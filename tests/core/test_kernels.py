@@ -39,6 +39,19 @@ def test_weighted_sum(n_units: int, n_features: int, n_rows: int) -> None:
     assert jnp.allclose(found, wanted, rtol=1e-5, atol=1e-5 * n_features)
 
 
+def test_kernels_compile_for_gpus() -> None:
+    """As far as can be told without one: all of them can be translated for Triton."""
+    x, seen, directions, bias, gradient = _drawn(*_SHAPES[0])
+    calls: list[tuple[Callable[..., Any], tuple[jax.Array, ...]]] = [
+        (kernels.sum_by_kernel, (x, seen, directions, bias)),
+        (kernels.gradient_by_kernel, (x, seen, directions, bias, gradient)),
+        (kernels.weighted_sum, (jnp.zeros((2, 3, 6, 130)), jnp.zeros((2, 6, 130)))),
+    ]
+    for kernel, arguments in calls:
+        lowered = jax.jit(jax.vmap(kernel)).trace(*arguments).lower(lowering_platforms=("cuda",))
+        assert "triton" in lowered.as_text()
+
+
 def _interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(jax.vmap(lambda *arguments: kernel(*arguments, interpret=True)))
 

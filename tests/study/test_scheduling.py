@@ -299,6 +299,13 @@ def test_programs_of_long_chunks_are_compiled_first(tmp_path: Path) -> None:
     assert [stage.part for stage in runner.prepared if _cells(stage)] == ["ol", "ol", "dime", "random"]
 
 
+def test_long_trainings_are_compiled_first_with_what_they_need(tmp_path: Path) -> None:
+    """They keep the device busy while the rest is traced and compiled."""
+    runner = Idle(64)
+    run_study(EVERYTHING.model_copy(update={"restorers": ("pvae",)}), tmp_path, runner=runner)
+    assert [stage.name for stage in runner.prepared[:4]] == ["share", "mask", "restore", "predictor"]
+
+
 def test_datasets_to_begin_with_are_finished_before_programs_of_others_are_compiled(tmp_path: Path) -> None:
     """CUBE-NM has 55 columns, so that it shares no program with CUBE."""
     computed: list[str] = []

@@ -166,7 +166,7 @@ class _Learner(NamedTuple):
     kind="intermediate",
     family="reinforcement learning",
     use_when="To compare with the literature; often the best of the reinforcement learners.",
-    costs={"gpu": Cost(0.9, 0.07, 17, 12e6), "cpu": Cost(0.0, 14.0, 10, 12e6)},
+    costs={"gpu": Cost(0.6, 0.036, 17, 12e6), "cpu": Cost(0.0, 14.0, 10, 12e6)},
     pretraining_costs={"gpu": Cost(0.7, 0.03, 10), "cpu": Cost(0.0, 3.0, 5)},
     pretrain=pretrain,
     states=("s", "sm"),

@@ -135,6 +135,10 @@ class SplitJobs:
                 f"the predictor {predictor!r} runs on the host; policies are compiled together with their "
                 "predictor, so name one that is written in JAX, such as 'mlp'"
             )
+        # Most jobs are asked for many times, as cells share them.
+        self._training_sets: dict[TrainingData, Job | None] = {}
+        self._settings: dict[str, Any] = {}  # by method
+        self._settings_of_shared: dict[str, Any] = {}
         own = predictor_settings(dataset, predictor, self.changes.get("predictor"))
         self.predictor = self.job("predictor", settings=own, predictor=predictor)
 
@@ -148,8 +152,7 @@ class SplitJobs:
         if found.shares is not None:
             shared = self._shared_settings(found.shares)
             needs.append(self._share(data, made, found.shares, shared))
-        settings = method_settings(method, self.dataset, self.protocol, self.changes.get(method), shared)
-        settings = found.treating(settings, data.treatment)
+        settings = found.treating(self._method_settings(method, shared), data.treatment)
         if found.pretrain is not None and found.shares is None:
             needs.append(self._on(data, made, "pretrain", method=method, settings=settings))
         return self._on(data, made, "fit", method=method, state=state, settings=settings, needs=tuple(needs))
@@ -175,6 +178,11 @@ class SplitJobs:
 
     def _made(self, data: TrainingData) -> Job | None:
         """The job that makes the training set; None for the dataset's own rows."""
+        if data not in self._training_sets:
+            self._training_sets[data] = self._make(data)
+        return self._training_sets[data]
+
+    def _make(self, data: TrainingData) -> Job | None:
         mask = self._mask(data)
         if data.treatment != "restored":
             return mask
@@ -209,7 +217,16 @@ class SplitJobs:
 
     def _shared_settings(self, model: SharedModel) -> Any:
         name = model.settings_name
-        return restorer_settings(name, self.dataset, self.changes.get(name))
+        found = self._settings_of_shared
+        if name not in found:
+            found[name] = restorer_settings(name, self.dataset, self.changes.get(name))
+        return found[name]
+
+    def _method_settings(self, name: str, shared: Any) -> Any:
+        if name not in self._settings:
+            changes = self.changes.get(name)
+            self._settings[name] = method_settings(name, self.dataset, self.protocol, changes, shared)
+        return self._settings[name]
 
     def _on(
         self, data: TrainingData, made: Job | None, stage: str, needs: tuple[Job, ...] = (), **own: Any
