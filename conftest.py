@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -90,10 +91,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileOrFold
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _leave_the_users_cache_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Workers, and the processes that tests start, share one cache of compiled programs."""
+def _leave_the_users_cache_alone(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[None]:
+    """Workers, the processes that tests start, and the next run share one cache of compiled programs."""
     own = tmp_path_factory.getbasetemp()
     cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
+    kept = pytestconfig.rootpath / ".pytest_cache" / "xla"
+    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (cache / "ascertain").mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # another worker was first
+        (cache / "ascertain" / "xla").symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MPLCONFIGDIR", matplotlib.get_cachedir())  # fonts are slow to list anew
         patch.setenv("XDG_CACHE_HOME", str(cache))

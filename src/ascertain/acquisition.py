@@ -4,6 +4,7 @@ Choices are numbered as everywhere: 0 is to stop, 1 + a is to take action a.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -54,6 +55,14 @@ def choose(
     >>> choose(scores, legal=jnp.array([[True, True, False]])).tolist()  # the last one is not legal
     [2]
     """
+    chosen: Array = _choose(scores, legal)
+    return chosen
+
+
+@partial(jax.jit, inline=True)  # one program, where it is called outside of any
+def _choose(
+    scores: Float[Array, "*batch choices"], legal: Bool[Array, "*batch actions"]
+) -> Int[Array, "*batch"]:
     with_stop = jnp.concatenate([jnp.ones_like(legal[..., :1]), legal], axis=-1)
     # Legal actions score at least LOWEST, so that they beat the minus infinity of a method that never stops.
     lowest = jnp.where(legal, LOWEST, -jnp.inf)
@@ -79,9 +88,17 @@ class Episodes(NamedTuple):
 
     def acquired(self, n_actions: int) -> Bool[Array, "steps_and_start instances actions"]:
         """Compute which actions were taken before the first step and after each one."""
-        taken = jax.nn.one_hot(self.choices.T - 1, n_actions, dtype=bool)
-        nothing = jnp.zeros_like(taken[:1])
-        return jax.lax.associative_scan(jnp.logical_or, jnp.concatenate([nothing, taken]))
+        acquired: Array = _acquired(self.choices, n_actions)
+        return acquired
+
+
+@partial(jax.jit, static_argnums=1, inline=True)  # one program, where it is called outside of any
+def _acquired(
+    choices: Int[Array, "instances steps"], n_actions: int
+) -> Bool[Array, "steps_and_start instances actions"]:
+    taken = jax.nn.one_hot(choices.T - 1, n_actions, dtype=bool)
+    nothing = jnp.zeros_like(taken[:1])
+    return jax.lax.associative_scan(jnp.logical_or, jnp.concatenate([nothing, taken]))
 
 
 def acquire(

@@ -33,7 +33,7 @@ def fitted(kind: str) -> AcquisitionClassifier:
     [
         ("free", {*FREE}, 0.0),
         ("dear", {*DEAR}, 4e30),
-        pytest.param("mixed", {"age", "smoker", "scan"}, 1.0, marks=pytest.mark.slow),
+        ("mixed", {"age", "smoker", "scan"}, 1.0),
     ],
 )
 def test_all_that_the_budget_pays_for_is_bought(kind: str, bought: set[str], spent: float) -> None:
@@ -53,9 +53,8 @@ def test_all_that_the_budget_pays_for_is_bought(kind: str, bought: set[str], spe
     assert (scores.xs("mean_cost", level="metric") <= spent * (1 + 1e-6)).all()
 
 
-@pytest.mark.parametrize(
-    "kind", ["dear", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("free", "mixed"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dear", "free", "mixed"])
 def test_a_consultation_goes_to_its_end(kind: str) -> None:
     case = Consultation(fitted(kind).advisor_)
     values = {"age": 40, "hat": "red", "smoker": True, "scan": 0.5}
@@ -70,6 +69,7 @@ def test_a_consultation_goes_to_its_end(kind: str) -> None:
     assert answer.spent <= answer.budget * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_a_very_dear_case_is_written_in_few_letters() -> None:
     options = Consultation(fitted("dear").advisor_).answer().options
     assert {cost_text(option) for option in options} == {"1e+30"}

@@ -1,6 +1,6 @@
 """DIME: its objective by hand, and its training against a second one that follows it step by step."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -112,22 +112,26 @@ def scores(policy: DIME) -> np.ndarray:
 
 
 PRICED = Problem(np.eye(3), [2.0, 0.5, 0.0], 2, n_classes=2)
-POLICY = DIME(constant([0.5, 0.2, 0.1], [0.25, 0.75]), PRICED, jnp.asarray(-INF))
 H = 0.5623351
+
+
+@cache
+def priced() -> DIME:
+    return DIME(constant([0.5, 0.2, 0.1], [0.25, 0.75]), PRICED, jnp.asarray(-INF))
 
 
 def test_scores_are_information_per_cost() -> None:
     """Parts of the entropy of the prediction; a free action costs next to nothing."""
-    assert scores(POLICY)[0] == -INF
-    np.testing.assert_allclose(scores(POLICY)[1:], [0.5 * H / 2, 0.2 * H / 0.5, 0.1 * H / 1e-12], rtol=1e-4)
+    assert scores(priced())[0] == -INF
+    np.testing.assert_allclose(scores(priced())[1:], [0.5 * H / 2, 0.2 * H / 0.5, 0.1 * H / 1e-12], rtol=1e-4)
 
 
 def test_it_stops_where_nothing_is_worth_the_threshold() -> None:
     left = jnp.asarray([True, True, False])  # the best score of these is 0.2249
     for threshold, expected in ((-INF, 2), (0.2248, 2), (0.2250, 0)):
-        found = scores(POLICY.stopping_at(threshold))
+        found = scores(priced().stopping_at(threshold))
         assert int(choose(jnp.asarray(found), left)) == expected
-        np.testing.assert_array_equal(found[1:], scores(POLICY)[1:])
+        np.testing.assert_array_equal(found[1:], scores(priced())[1:])
 
 
 # Training. A second implementation follows the real one, given its draws.

@@ -255,13 +255,10 @@ def fit_all(
     return fitted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "protocol", "cost_weight"),
-    [
-        ("s", PAPER, None),
-        pytest.param("sm", AFABENCH, None, marks=pytest.mark.slow),
-        pytest.param("sm", PAPER, 0.1, marks=pytest.mark.slow),
-    ],
+    [("s", PAPER, None), ("sm", AFABENCH, None), ("sm", PAPER, 0.1)],
     ids=["s-paper", "sm-afabench", "sm-soft"],
 )
 def test_batches_of_learning_go_as_in_plain_numpy(

@@ -108,6 +108,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_draws, "MANY", 10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many")
 def test_rows_are_drawn_in_proportion_to_the_weights_of_classes() -> None:
     rng, n, draws = np.random.default_rng(0), 2500, 60_000  # two blocks and a part of one

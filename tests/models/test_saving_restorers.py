@@ -1,6 +1,6 @@
 """Any registered restorer or predictor that is stored can be saved, also those of others."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,10 @@ def pvae_like(noise: bool) -> PVAERestorer:
     return PVAERestorer(network, noise=jnp.arange(4.0) if noise else None)
 
 
+def shifted(settings: ShiftSettings = ShiftSettings()) -> Shifted:
+    return Shifted(jnp.arange(4.0), VALID.take(jnp.arange(1)), settings)
+
+
 def miwae_like() -> miwae.MIWAERestorer:
     values = keep_observed_values(KEY, PLAIN, TRAIN)
     network = miwae.MIWAE(4, 3, CODED, key=KEY)
@@ -92,24 +96,21 @@ def miwae_like() -> miwae.MIWAERestorer:
 
 @pytest.mark.filterwarnings("ignore:.*training rows")
 @pytest.mark.parametrize(
-    ("restorer", "name", "settings"),
+    ("make", "name", "settings"),
     [
-        (pvae_like(False), "pvae", SMALL),
-        (pvae_like(True), "pvae_noise", SMALL),
-        (fit_hotdeck(KEY, PLAIN, TRAIN), "hotdeck", None),
-        (fit_mean(TRAIN), "mean", None),
-        (fit_hotdeck(KEY, PLAIN, TRAIN, 3), "nearest", nearest.Settings(3)),
-        (miwae_like(), "miwae", CODED),
-        (
-            Shifted(jnp.arange(4.0), VALID.take(jnp.arange(1)), ShiftSettings((2.0,))),
-            "shifted",
-            ShiftSettings((2.0,)),
-        ),
+        (lambda: pvae_like(False), "pvae", SMALL),
+        (lambda: pvae_like(True), "pvae_noise", SMALL),
+        (lambda: fit_hotdeck(KEY, PLAIN, TRAIN), "hotdeck", None),
+        (lambda: fit_mean(TRAIN), "mean", None),
+        (lambda: fit_hotdeck(KEY, PLAIN, TRAIN, 3), "nearest", nearest.Settings(3)),
+        (miwae_like, "miwae", CODED),
+        (lambda: shifted(ShiftSettings((2.0,))), "shifted", ShiftSettings((2.0,))),
     ],
 )
 def test_a_restorer_draws_the_same_after_a_round_trip(
-    tmp_path: Path, restorer: Any, name: str, settings: Any
+    tmp_path: Path, make: Callable[[], Any], name: str, settings: Any
 ) -> None:
+    restorer = make()
     saved = model(restorer, name, settings)
     again = reloaded(tmp_path, saved)
     back: Any = again.restorer
@@ -135,31 +136,33 @@ def test_who_keeps_rows_is_named(tmp_path: Path) -> None:
         save_model(tmp_path, model(fit_hotdeck(KEY, PLAIN, TRAIN), "hotdeck"))
 
 
-SHIFTED = Shifted(jnp.arange(4.0), VALID.take(jnp.arange(1)), ShiftSettings())
-
-
 @pytest.mark.parametrize(
-    ("restorer", "name", "settings", "complaint"),
+    ("make", "name", "settings", "complaint"),
     [
-        (SHIFTED, "", None, "say by restorer_name"),
-        (SHIFTED, "shiftd", None, "did you mean 'shifted'"),
-        (SHIFTED, "unstored", None, r"a Shifted cannot be saved as the restorer \(unstored\)"),
-        (SHIFTED, "iterative", None, r"cannot be saved as the restorer \(iterative\)"),
-        (Stubborn(), "stubborn", None, r"a Stubborn cannot be saved as the restorer .*only PyTrees"),
-        (SHIFTED, "shifted", SMALL, "settings are Settings, but shifted takes ShiftSettings"),
-        (SHIFTED, "shifted", ShiftSettings((3.0,)), "fitted restorer is not .* static fields differ"),
-        (SHIFTED, "mean", None, r"restorer\.row\S+ has no place"),
-        (pvae_like(False), "pvae_noise", SMALL, r"restorer\.noise is missing"),
-        (pvae_like(False).label_free(), "pvae", SMALL, "fitted restorer is not .* static fields differ"),
+        (shifted, "", None, "say by restorer_name"),
+        (shifted, "shiftd", None, "did you mean 'shifted'"),
+        (shifted, "unstored", None, r"a Shifted cannot be saved as the restorer \(unstored\)"),
+        (shifted, "iterative", None, r"cannot be saved as the restorer \(iterative\)"),
+        (Stubborn, "stubborn", None, r"a Stubborn cannot be saved as the restorer .*only PyTrees"),
+        (shifted, "shifted", SMALL, "settings are Settings, but shifted takes ShiftSettings"),
+        (shifted, "shifted", ShiftSettings((3.0,)), "fitted restorer is not .* static fields differ"),
+        (shifted, "mean", None, r"restorer\.row\S+ has no place"),
+        (lambda: pvae_like(False), "pvae_noise", SMALL, r"restorer\.noise is missing"),
         (
-            fit_hotdeck(KEY, PLAIN, TRAIN, 3),
+            lambda: pvae_like(False).label_free(),
+            "pvae",
+            SMALL,
+            "fitted restorer is not .* static fields differ",
+        ),
+        (
+            lambda: fit_hotdeck(KEY, PLAIN, TRAIN, 3),
             "hotdeck",
             None,
             "fitted restorer is not .* static fields differ",
         ),
-        (fit_hotdeck(KEY, PLAIN, VALID), "hotdeck", None, r"restorer\.donors\.\S+ is"),
+        (lambda: fit_hotdeck(KEY, PLAIN, VALID), "hotdeck", None, r"restorer\.donors\.\S+ is"),
         (
-            fit_mean(TRAIN.with_cells(TRAIN.x + jnp.inf, TRAIN.available)),
+            lambda: fit_mean(TRAIN.with_cells(TRAIN.x + jnp.inf, TRAIN.available)),
             "mean",
             None,
             "restorer.means holds NaN or",
@@ -167,10 +170,10 @@ SHIFTED = Shifted(jnp.arange(4.0), VALID.take(jnp.arange(1)), ShiftSettings())
     ],
 )
 def test_a_restorer_is_saved_with_what_it_was_fitted_with_or_not_at_all(
-    tmp_path: Path, restorer: Any, name: str, settings: Any, complaint: str
+    tmp_path: Path, make: Callable[[], Any], name: str, settings: Any, complaint: str
 ) -> None:
     with pytest.raises(InputError, match=complaint):
-        save_model(tmp_path, model(restorer, name, settings))
+        save_model(tmp_path, model(make(), name, settings))
     assert not list(tmp_path.iterdir())
 
 
@@ -202,7 +205,7 @@ def test_a_subclass_of_a_predictor_is_not_saved_as_its_base(tmp_path: Path) -> N
 @pytest.mark.filterwarnings("ignore:.*training rows")
 def test_forged_restorers_are_refused(tmp_path: Path, change: Any, complaint: str) -> None:
     file = tmp_path / "m.safetensors"
-    save_model(file, model(SHIFTED, "shifted"))
+    save_model(file, model(shifted(), "shifted"))
     file.write_bytes(forged(file, lambda raw: change(raw["restorer"])))
     with pytest.raises(StoreError, match=complaint):
         load_model(file)

@@ -92,6 +92,7 @@ def test_a_worker_that_joins_late_is_used(tmp_path: Path) -> None:
             assert all(count > 0 for count in used.values())
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_nothing(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 """Hot deck: missing values are copied from a training row of the same class that has them."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -58,11 +60,7 @@ class HotDeck(eqx.Module):
         """Sort the donors once; the nearest ones differ from row to row."""
         if self.neighbours is not None:
             return self
-        has, y = self._readable(), self.donors.y
-        order = jnp.argsort(2 * y[:, None] + ~has, axis=0, stable=True).astype(jnp.int32)
-        classes = jnp.arange(self.donors.n_classes)
-        size = jnp.stack([(has & (y == each)[:, None]).sum(axis=0) for each in classes])
-        start = jnp.searchsorted(jnp.sort(y), classes)
+        order, start, size = _sorted(self._readable(), self.donors.y, self.donors.n_classes)
         return SortedDeck(self.problem, self.donors.x, order, start, size, self.means)
 
     def thinned(self, most: int, seed: int = 0) -> "HotDeck":
@@ -147,6 +145,18 @@ class SortedDeck(eqx.Module):
         return _copied(self.problem, self.x, donor, total > 0, self.means.draw(key, table))
 
 
+@partial(jax.jit, static_argnums=2, inline=True)  # one program, where it is called outside of any
+def _sorted(
+    has: Bool[Array, "donors actions"], y: Int[Array, " donors"], n_classes: int
+) -> tuple[Int[Array, "donors actions"], Int[Array, " classes"], Int[Array, "classes actions"]]:
+    """Sort the donors of each action by class, those that have it first; classes' starts and such donors."""
+    order = jnp.argsort(2 * y[:, None] + ~has, axis=0, stable=True).astype(jnp.int32)
+    classes = jnp.arange(n_classes)
+    size = jnp.stack([(has & (y == each)[:, None]).sum(axis=0) for each in range(n_classes)])
+    return order, jnp.searchsorted(jnp.sort(y), classes), size
+
+
+@partial(jax.jit, inline=True)
 def _copied(
     problem: Problem,
     x: Float[Array, "donors features"],

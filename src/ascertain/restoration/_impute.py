@@ -1,12 +1,14 @@
 """Restorers that impute: by the column's mean, or by any scikit-learn imputer."""
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from sklearn.base import clone
 
 from ascertain._core.arrays import on_device
@@ -47,8 +49,15 @@ def fit_mean(table: Table) -> MeanFill:
     >>> fit_mean(Table([[2.0], [4.0], [float("nan")]], y=[0, 1, 0])).means.tolist()
     [3.0]
     """
-    counts = table.available.sum(axis=0)
-    return MeanFill(jnp.where(table.available, table.x, 0.0).sum(axis=0) / jnp.maximum(counts, 1))
+    return MeanFill(_means(table.x, table.available))
+
+
+@partial(jax.jit, inline=True)  # one program, where it is called outside of any
+def _means(
+    x: Float[Array, "instances features"], available: Bool[Array, "instances features"]
+) -> Float[Array, " features"]:
+    counts = available.sum(axis=0)
+    return jnp.where(available, x, 0.0).sum(axis=0) / jnp.maximum(counts, 1)
 
 
 @register(
