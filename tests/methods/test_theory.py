@@ -15,6 +15,7 @@ import pytest
 from jaxtyping import Array, PRNGKeyArray
 
 from ascertain import MCAR, Table, mask_tables
+from ascertain._core.compilation import replicated
 from ascertain.exact import Plan, shortcut
 from ascertain.exact._distribution import TrueDistribution
 from ascertain.exact._policies import plan_from_scores, problem_of, score_states, state_rows, table_of
@@ -50,13 +51,11 @@ def plans(fit: Fit, tables: list[tuple[Table, Table]]) -> list[Plan]:
     """Train on all tables in one program, and give what the policies do."""
     x, acquired = state_rows(WORLD)
 
-    @jax.jit
-    @jax.vmap
     def scores(key: PRNGKeyArray, train: Table, valid: Table) -> Array:
         return score_states(fit(key, train, valid), x, acquired, key)
 
     train, valid = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tables)
-    found = scores(jr.split(jr.key(0), len(tables)), train, valid)
+    found = jax.jit(replicated(scores))(jr.split(jr.key(0), len(tables)), train, valid)
     return [plan_from_scores(WORLD, each) for each in found]
 
 
