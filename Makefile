@@ -1,6 +1,6 @@
 # make demo      set everything up and run the demonstration
-# make test      set everything up and run the checks: lint, types, tests and their coverage (5 minutes)
-# make test-full the same, then the slow and statistical tests (half an hour in all)
+# make test      set everything up and run the checks: lint, types, tests and their coverage (under 6 minutes)
+# make test-full the same, then the slow and statistical tests (36 minutes in all)
 # make docs      build the documentation site into site/
 # make install   only the set-up: a virtual environment in .venv
 

@@ -24,7 +24,7 @@ _LEAST = 16  # the smallest side of a matrix that tensor cores multiply
 
 
 def fits_kernel(layers: tuple[Linear, ...], dropout: float) -> bool:
-    """Whether the kernel can compute this: not at other rates, nor where rows would share random words."""
+    """Whether the kernel can compute this: the units of a row must not straddle random words."""
     sizes = [len(layer.weight) for layer in layers]
     few_classes = len(layers[-1].bias) <= _BITS
     return dropout == 0.5 and few_classes and all(size == _LEAST or size % _BITS == 0 for size in sizes)
