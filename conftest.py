@@ -98,7 +98,8 @@ def _leave_the_users_cache_alone(
     own = tmp_path_factory.getbasetemp()
     cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
     kept = pytestconfig.rootpath / ".pytest_cache" / "xla"
-    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    kept.chmod(0o700)  # a copy of the folder may have lost it
     (cache / "ascertain").mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):  # another worker was first
         (cache / "ascertain" / "xla").symlink_to(kept)

@@ -149,7 +149,7 @@ class SortedDeck(eqx.Module):
 def _sorted(
     has: Bool[Array, "donors actions"], y: Int[Array, " donors"], n_classes: int
 ) -> tuple[Int[Array, "donors actions"], Int[Array, " classes"], Int[Array, "classes actions"]]:
-    """Sort the donors of each action by class, those that have it first; classes' starts and such donors."""
+    """Sort the donors of each action by class, those that have it first; see `SortedDeck`."""
     order = jnp.argsort(2 * y[:, None] + ~has, axis=0, stable=True).astype(jnp.int32)
     classes = jnp.arange(n_classes)
     size = jnp.stack([(has & (y == each)[:, None]).sum(axis=0) for each in range(n_classes)])
